@@ -1,0 +1,43 @@
+# demo: a model decoded with and without tierkv   test, test-long: pytest   check: linters and types
+# bench: benchmarks   clean: back to a fresh clone.   Everything runs in .venv, made on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
+META := pyproject.toml $(PLUGINS:%=%/pyproject.toml) constraints.txt build-requirements.txt
+NATIVE := CMakeLists.txt $(wildcard ops/cpu/*) tierkv/constants.py
+
+.PHONY: demo test test-long check bench clean
+
+demo: .venv/.native
+	$(BIN)/tierkv run examples/glm52.yaml
+
+test: .venv/.native
+	$(BIN)/python -m pytest
+
+test-long: .venv/.native
+	$(BIN)/python -m pytest -m ""
+
+check: .venv/.native
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.native
+	$(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-only
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch goes first and always under the constraints: unconstrained, pip takes the CUDA build.
+.venv/.deps: $(META)
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q -c constraints.txt -r build-requirements.txt torch
+	touch $@
+
+# Where a compiler exists a mistake in the C++ must stop the installation, see pyproject.toml.
+.venv/.native: .venv/.deps $(NATIVE)
+	TIERKV_REQUIRE_NATIVE=$(if $(shell command -v $(CXX)),1,0) $(BIN)/python -m pip install -q \
+		--no-build-isolation -c constraints.txt -e '.[dev,transformers]' $(PLUGINS:%=-e %)
+	touch $@

@@ -1,0 +1,208 @@
+"""The public object: drives lanes, pages and layer groups through the four interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from types import TracebackType
+
+from torch import Tensor
+
+from tierkv.errors import CapacityError, StateError, say
+from tierkv.footprint import Footprint
+from tierkv.interfaces import Installer, Planner, Server
+from tierkv.lanes import Lanes
+from tierkv.paging import Paging
+from tierkv.site import Site
+from tierkv.snapshot import snapshot
+from tierkv.step import Step
+from tierkv.stepper import Numbers, Stepper
+from tierkv.store import Records, Store
+from tierkv.types import Stats
+
+
+class TieredCache:
+    """The KV of many requests: every record in a backing tier, the hot ones in a pool.
+
+    Made by :func:`tierkv.load`. One thread drives a cache; :meth:`stats` may be called from any.
+    Cold calls take a request (any hashable), steps take the lanes that :meth:`admit` gave.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        planner: Planner,
+        server: Server,
+        installer: Installer,
+        footprint: Footprint,
+    ) -> None:
+        self.site, self.limits = site, site.limits
+        self.planner, self.server, self.installer = planner, server, installer
+        self.footprint = footprint
+        self.lanes, self.paging = Lanes(site.limits), Paging(site.limits)
+        self.store = Store(site.limits, site.ops, site.backing)
+        self._group_of = site.limits.spec.group_of
+        groups = site.limits.spec.groups
+        self.owner_of = [group.owner for group in groups for _ in group.layers]
+        """Owner of each layer's group."""
+        self._steppers: dict[tuple[int, int], Stepper] = {}
+        self._made = 0
+
+    def admit(self, request: Hashable, reserve: int = 0) -> int:
+        """Bind a free lane, cold, with pages for `reserve` tokens; give the lane.
+
+        Raises
+        ------
+        CapacityError
+            If no lane or too few pages are free; nothing was changed.
+        StateError
+            If the request is running.
+        """
+        self._fits(f"admit {request!r}", reserve)
+        lane = self.lanes.bind(request)
+        try:
+            self.paging.grow({lane: reserve})
+        except CapacityError:
+            self.lanes.unbind(request)
+            raise
+        return lane
+
+    def length(self, request: Hashable) -> int:
+        """Tokens of the request that every layer holds."""
+        return self.lanes.written(self.lanes.closed("length of", request))
+
+    def prefill(self, request: Hashable, layer: int, records: Records, start: int = 0) -> None:
+        """Write a layer's records of positions from `start` on; what lay behind them is dropped.
+
+        Parameters
+        ----------
+        records
+            Part name -> [tokens, width], all tiered parts together or none, device parts in the
+            same or another call; or [tokens, stride] uint8. They may lie on the host.
+        start
+            From the group's last ``stable`` to the layer's length.
+
+        Raises
+        ------
+        StateError, ShapeError, CapacityError, TierError
+            Lengths are unchanged.
+        """
+        where = f"prefill {request!r}, layer {layer}"
+        lane = self.lanes.closed("prefill", request)
+        group = self.group_of(layer, where)
+        tokens = len(records if isinstance(records, Tensor) else next(iter(records.values()), ()))
+        parts = self.store.named(where, layer, records, (tokens,))
+        tiered = {part.name for part in self.limits.spec.layouts[layer].tiered}
+        if not tiered.isdisjoint(parts) and not tiered.issubset(parts):
+            raise StateError(
+                say(where, "tiered parts come together", got=sorted(parts), known=sorted(tiered))
+            )
+        low, high = int(self.lanes.stable[lane, group]), int(self.lanes.length[lane, layer])
+        if not low <= start <= high:
+            raise StateError(say(where, f"start must be {low} to {high}", got=start))
+        self._fits(where, start + tokens)
+        self.installer.drain([lane])
+        self.paging.grow({lane: start + tokens})
+        self.store.write_parts(layer, self.paging.rows(lane, start, start + tokens), parts)
+        if tiered.issubset(parts):
+            self.lanes.length[lane, layer] = start + tokens
+
+    def read(self, request: Hashable, layer: int, start: int, stop: int) -> dict[str, Tensor]:
+        """Read positions `start` to `stop` of a layer: part name -> [stop - start, width].
+
+        Tiered parts come on the host, device parts on the device.
+        """
+        where = f"read {request!r}, layer {layer}"
+        lane = self.lanes.closed("read", request)
+        self.group_of(layer, where)
+        length = int(self.lanes.length[lane, layer])
+        if not 0 <= start <= stop <= length:
+            raise StateError(
+                say(where, f"the range must lie within {length} tokens", got=(start, stop))
+            )
+        return self.store.read(layer, self.paging.rows(lane, start, stop))
+
+    def truncate(self, request: Hashable, length: int) -> None:
+        """Shorten every layer to `length` tokens at most; pages behind go back."""
+        lane = self.lanes.closed("truncate", request)
+        written = int(self.lanes.length[lane].max())
+        if not 0 <= length <= written:
+            raise StateError(
+                say(f"truncate {request!r}", f"length must be 0 to {written}", got=length)
+            )
+        self.installer.drain([lane])
+        for policy in self.site.policies:
+            policy.forget([lane], length)
+        for number in range(len(self.limits.spec.groups)):
+            self.lanes.cut(lane, number, length)
+            self.lanes.stable[lane, number] = min(self.lanes.stable[lane, number], length)
+        self.paging.shrink(lane, length)
+
+    def release(self, request: Hashable) -> None:
+        """End a request: its lane is free and cold, its pages go back."""
+        lane = self.lanes.closed("release", request)
+        self.installer.drain([lane])
+        for policy in self.site.policies:
+            policy.forget([lane])
+        self.paging.shrink(lane, 0)
+        self.lanes.unbind(request)
+
+    def stepper(self, batch: int, queries: int = 1) -> Stepper:
+        """Make the static buffers for steps of `batch` rows and `queries` query positions a row."""
+        for name, value, most in (
+            ("batch", batch, self.limits.lanes),
+            ("queries", queries, self.limits.queries),
+        ):
+            if not 1 <= value <= most:
+                setting = "lanes" if name == "batch" else name
+                raise CapacityError(
+                    say(f"stepper, {name}", f"must be 1 to {setting} {most}", got=value)
+                )
+        self._made += 1
+        return Stepper(self, batch, queries, self._made)
+
+    def step(
+        self, lanes: Numbers, kv_len: Numbers, q_len: Numbers | None = None,
+        stable: Numbers | None = None, queries: int = 1,
+    ) -> Step:  # fmt: skip
+        """Open a step on a stepper kept for this shape; see :meth:`Stepper.begin`."""
+        shape = (len(lanes), queries)
+        if shape not in self._steppers:
+            self._steppers[shape] = self.stepper(*shape)
+        return self._steppers[shape].begin(lanes, kv_len, q_len, stable)
+
+    def stats(self) -> Stats:
+        """Count so far; may be called from any thread."""
+        return snapshot(self)
+
+    def close(self) -> None:
+        """Give all memory back; twice is fine."""
+        self.installer.drain()
+        self.site.backing.close()
+        self.site.pool.close()
+
+    def __enter__(self) -> TieredCache:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def group_of(self, layer: int, where: str) -> int:
+        """Give the group of a layer; StateError if the model has no such layer."""
+        if not 0 <= layer < len(self._group_of):
+            raise StateError(say(where, f"the model has layers 0 to {len(self._group_of) - 1}"))
+        return self._group_of[layer]
+
+    def _fits(self, where: str, tokens: int) -> None:
+        if not 0 <= tokens <= self.limits.max_tokens:
+            raise CapacityError(
+                say(
+                    "max_tokens",
+                    f"{where} needs {tokens} tokens, the limit is {self.limits.max_tokens}",
+                    do="raise it",
+                )
+            )

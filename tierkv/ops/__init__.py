@@ -1,0 +1,64 @@
+"""Operators: ``torch.ops.tierkv``, the best built, and ``torch.ops.tierkv_reference``.
+
+Importing this package registers them. A cache holds one :class:`Ops`, so two caches in a process
+may use different backends.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from tierkv.ops import reference
+from tierkv.ops.schemas import SCHEMAS
+
+Operator = Callable[..., None]
+
+
+class Ops:
+    """The operators of one backend, as attributes named like the schemas."""
+
+    append: Operator
+    plan: Operator
+    serve: Operator
+    install: Operator
+
+    def __init__(self, name: str, namespace: str) -> None:
+        self.name = name
+        packets = getattr(torch.ops, namespace)
+        for operator in SCHEMAS:
+            setattr(self, operator, getattr(packets, operator).default)
+
+    def place(self, policy: str) -> Operator:
+        """Give the placement operator of a built-in policy."""
+        operator: Operator = getattr(self, f"place_{policy.replace('-', '_')}")
+        return operator
+
+
+def _register(namespace: str) -> torch.library.Library:
+    library = torch.library.Library(namespace, "FRAGMENT")
+    for name, schema in SCHEMAS.items():
+        library.define(name + schema)
+        library.impl(name, getattr(reference, name), "CompositeExplicitAutograd")
+        torch.library.register_fake(f"{namespace}::{name}", lambda *_: None, lib=library)
+    return library
+
+
+LIBRARIES = {name: _register(name) for name in ("tierkv", "tierkv_reference")}
+"""Kept alive: an operator lives as long as the library that defined it."""
+
+REFERENCE = Ops("reference", "tierkv_reference")
+
+
+def _native() -> Ops | None:
+    try:
+        from tierkv.ops import native
+    except ModuleNotFoundError as error:
+        if error.name != "tierkv._native":
+            raise
+        return None
+    native.register(LIBRARIES["tierkv"])
+    return Ops("native", "tierkv")
+
+
+NATIVE = _native()
+"""The compiled CPU operators; None where the package was installed without a compiler."""

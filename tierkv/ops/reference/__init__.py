@@ -1,0 +1,21 @@
+"""The executable specification: plain torch, any device, readable first. See SEMANTICS in docs."""
+
+from tierkv.ops.reference.move import append, install, serve
+from tierkv.ops.reference.place_clock import place_clock
+from tierkv.ops.reference.place_last_step import place_last_step
+from tierkv.ops.reference.place_lru import place_lru
+from tierkv.ops.reference.place_set_fifo import place_set_fifo
+from tierkv.ops.reference.place_unbounded import place_unbounded
+from tierkv.ops.reference.plan import plan
+
+__all__ = [
+    "append",
+    "install",
+    "place_clock",
+    "place_last_step",
+    "place_lru",
+    "place_set_fifo",
+    "place_unbounded",
+    "plan",
+    "serve",
+]

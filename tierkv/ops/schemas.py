@@ -1,0 +1,40 @@
+"""Every operator, declared once.
+
+Shapes: ``B`` rows, ``Q`` queries, ``K`` top-k, ``M = Q * K``, ``N`` backing rows, ``P`` slots. A
+``Tensor[]`` of rows holds one tensor for whole records (uint8) or one a part; each needs only its
+last dimension contiguous. Operators move integers and rows, so backends agree bit for bit with
+:mod:`tierkv.ops.reference`. Mutating operators return nothing.
+"""
+
+_PLAN = (
+    "Tensor lanes, Tensor kind, Tensor index, Tensor miss_id, Tensor miss_from, Tensor miss_count"
+)
+_PLACE = "Tensor(a!)[] tables, Tensor(b!) slot, Tensor(c!) count, Tensor(d!) counters) -> ()"
+
+SCHEMAS = {
+    # parts [B,Q,width] -> fresh [B,Q,width] for this step and out [N,width] at rows [B,Q]
+    "append": "(Tensor[] parts, Tensor rows, Tensor(a!)[] fresh, Tensor(b!)[] out) -> ()",
+    # ids [B,Q,K], the batch, slot_of [lanes,positions] -> the fields of Plan, counters [n]
+    "plan": (
+        "(Tensor ids, Tensor lanes, Tensor kv_len, Tensor q_len, Tensor stable, Tensor block_table,"
+        " int page, Tensor slot_of, Tensor(a!) out_ids, Tensor(b!) kind, Tensor(c!) index,"
+        " Tensor(d!) length, Tensor(e!) miss_id, Tensor(f!) miss_from, Tensor(g!) miss_count,"
+        " Tensor(h!) counters) -> ()"
+    ),
+    # fresh [B,Q,width], pool [lanes,P,width], backing [N,width] -> out [B,Q,K,width]
+    "serve": (
+        "(Tensor lanes, Tensor kind, Tensor index, Tensor[] fresh, Tensor[] pool, Tensor[] backing,"
+        " Tensor(a!)[] out) -> ()"
+    ),
+    # selection [B,Q,K,width] at miss_from -> pool [lanes,P,width] at slot [B,M]
+    "install": (
+        "(Tensor lanes, Tensor miss_from, Tensor miss_count, Tensor slot, Tensor[] selection,"
+        " Tensor(a!)[] pool) -> ()"
+    ),
+    # one a policy: tables are slot_of [lanes,positions], id_at [lanes,P] and the policy's own
+    "place_set_fifo": f"({_PLAN}, int hashing, {_PLACE}",
+    "place_clock": f"({_PLAN}, int hashing, {_PLACE}",
+    "place_lru": f"({_PLAN}, {_PLACE}",
+    "place_last_step": f"({_PLAN}, {_PLACE}",
+    "place_unbounded": f"({_PLAN}, {_PLACE}",
+}

@@ -1,0 +1,92 @@
+"""Serving by copying into selection buffers."""
+
+import attrs
+import torch
+from torch import Tensor
+
+from tierkv.constants import Kind
+from tierkv.errors import ConfigError, say
+from tierkv.interfaces.server import Server
+from tierkv.interfaces.tier import SupportsView
+from tierkv.limits import Limits
+from tierkv.site import Site
+from tierkv.tiers import memory
+from tierkv.types import Plan, Selection
+
+
+@attrs.frozen
+class CopyServerOptions:
+    """How many selections are valid at once."""
+
+    depth: int = 2
+    """Selection buffers, used by the layers in turn; 0 gives every layer its own."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.depth < 0:
+            raise ValueError(say("depth", "must not be negative", got=self.depth))
+
+
+class CopyServer(Server):
+    """One ``serve`` operator a layer: hits from the pool, the rest from backing.
+
+    Layer ``l`` uses buffer ``l % depth``. A backing without ``SupportsView`` is read through one
+    staging buffer, each row once.
+    """
+
+    Options = CopyServerOptions
+
+    def __init__(self, options: CopyServerOptions, site: Site) -> None:
+        limits = site.limits
+        self.depth = options.depth or len(limits.spec.layouts)
+        self._layouts, self._groups = limits.spec.layouts, limits.spec.groups
+        self._serve = site.ops.serve
+        self._pools = [[site.pool_view(layer)] for layer in range(len(self._layouts))]
+        self._backing = site.backing
+        view = site.backing.view if isinstance(site.backing, SupportsView) else None
+        self._views = [[view(layer)] for layer in range(len(self._layouts))] if view else None
+        size = self.footprint(options, limits) // self.depth
+        self._buffers = [
+            memory.allocate("server.depth", (size,), limits.device) for _ in range(self.depth)
+        ]
+        self._selections: dict[tuple[int, int], tuple[Selection, list[Tensor]]] = {}
+
+    @classmethod
+    def footprint(cls, options: CopyServerOptions, limits: Limits) -> int:
+        layouts = limits.spec.layouts
+        rows = limits.lanes * limits.queries * limits.spec.top_k
+        depth = options.depth or len(layouts)
+        if depth > len(layouts):
+            raise ConfigError(
+                say("server.depth", f"the model has only {len(layouts)} layers", got=options.depth)
+            )
+        return int(depth * rows * max(layout.stride for layout in layouts))
+
+    def prepare(self, plan: Plan) -> None:
+        for layer in self._groups[plan.group].layers:
+            layout = self._layouts[layer]
+            shape = (*plan.ids.shape, layout.stride)
+            buffer = self._buffers[layer % self.depth]
+            records = buffer[: plan.ids.numel() * layout.stride].view(shape)
+            selection = Selection(records, plan.ids, plan.length, layout.views(records))
+            self._selections[plan.batch.key, layer] = selection, [records]
+
+    def serve(self, plan: Plan, layer: int, appended: Tensor) -> Selection:
+        selection, out = self._selections[plan.batch.key, layer]
+        if self._views is None:
+            index, backing = self._fetch(plan, layer)
+        else:
+            index, backing = plan.index, self._views[layer]
+        self._serve(
+            plan.batch.lanes, plan.kind, index, [appended], self._pools[layer], backing, out
+        )
+        return selection
+
+    def _fetch(self, plan: Plan, layer: int) -> tuple[Tensor, list[Tensor]]:
+        """Read what is only in backing into one buffer, and point the plan's index at it."""
+        wanted = (plan.kind == Kind.MISS) | (plan.kind == Kind.WINDOW)
+        rows = plan.index[wanted].long()
+        staging = torch.empty((len(rows), self._layouts[layer].stride), dtype=torch.uint8)
+        if len(rows):
+            self._backing.read(layer, rows, staging).wait()
+        index = plan.index.masked_scatter(wanted, torch.arange(len(rows), dtype=torch.int32))
+        return index, [staging]

@@ -1,0 +1,157 @@
+"""Names to components, from core and from plugins."""
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any
+
+import pluggy
+
+from tierkv import hookspecs
+from tierkv.errors import ConfigError, PluginError, say
+from tierkv.hookspecs import PROJECT
+from tierkv.layout import ModelSpec
+
+API_VERSION = 1
+"""A plugin may define ``TIERKV_API``; one that needs another version is refused by name."""
+
+KINDS = ("tier", "policy", "planner", "server", "installer", "ops", "scheme")
+CORE = "tierkv"
+
+
+class Registry:
+    """The components of core and of every plugin that loaded."""
+
+    def __init__(self) -> None:
+        self._components: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+        self._origin: dict[tuple[str, str], str] = {}
+        self._plugins = pluggy.PluginManager(PROJECT)
+        self._plugins.add_hookspecs(hookspecs)
+        self.distributions: dict[str, str] = {}
+        """Plugin name -> distribution and version, of those that loaded."""
+        self.broken: dict[str, PluginError] = {}
+        """Plugin name -> why it did not load."""
+        self.blocked: set[str] = set()
+
+    def load(self, block: Iterable[str] = ()) -> None:
+        """Load the entry points of group ``tierkv`` one by one; a broken one is kept aside."""
+        for entry in sorted(entry_points(group=PROJECT), key=lambda entry: entry.name):
+            if entry.name in block:
+                self.blocked.add(entry.name)
+                continue
+            origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "unknown"
+            try:
+                self.add_plugin(entry.name, self._import(entry), origin)
+            except (Exception, SystemExit) as error:  # sys.exit at import happens
+                why = (
+                    str(error)
+                    if isinstance(error, PluginError)
+                    else f"{type(error).__name__}: {error}"
+                )
+                self.broken[entry.name] = PluginError(
+                    say(f"plugin {entry.name} ({origin})", f"does not load, {why}",
+                        do=f"reinstall {origin}, or add {entry.name} to plugins.block")
+                )  # fmt: skip
+
+    @staticmethod
+    def _import(entry: EntryPoint) -> ModuleType:
+        module: ModuleType = entry.load()
+        wanted = getattr(module, "TIERKV_API", API_VERSION)
+        if wanted != API_VERSION:
+            raise PluginError(f"it needs plugin API {wanted}, this is {API_VERSION}")
+        return module
+
+    def add_plugin(self, name: str, plugin: object, origin: str) -> None:
+        """Register a plugin object and what it brings; nothing of it stays if that fails."""
+        registrar = Registrar(self, origin)
+        try:
+            self._plugins.register(plugin, name=name)  # a wrong signature is found here,
+            self._plugins.check_pending()  # an unknown tierkv_ hook here
+            others = [known for _, known in self._plugins.list_name_plugin() if known is not plugin]
+            self._plugins.subset_hook_caller("tierkv_register", others)(registry=registrar)
+        except BaseException:
+            if self._plugins.has_plugin(name):
+                self._plugins.unregister(name=name)
+            for kind, known in registrar.added:
+                del self._components[kind][known], self._origin[kind, known]
+            raise
+        self.distributions[name] = origin
+
+    def add(self, kind: str, name: str, component: Any, origin: str = CORE) -> None:
+        """Register one component under a kebab-case name."""
+        if kind not in KINDS:
+            raise PluginError(say(f"register {name}", "unknown kind", got=kind, known=KINDS))
+        if name in self._components[kind]:
+            raise PluginError(
+                say(
+                    f"{kind} {name}",
+                    f"is registered by {self._origin[kind, name]} and by {origin}",
+                    do="block one of them in plugins.block",
+                )
+            )
+        self._components[kind][name] = component
+        self._origin[kind, name] = origin
+
+    def get(self, where: str, kind: str, name: str) -> Any:
+        """Give a component; ConfigError with the known names if there is none."""
+        known = self._components[kind]
+        if name not in known:
+            raise ConfigError(
+                say(where, f"unknown {kind}", got=name, known=sorted(known), do=self._hint())
+            )
+        return known[name]
+
+    def names(self, kind: str) -> dict[str, str]:
+        """Registered names of a kind -> the distribution that brought it."""
+        return {name: self._origin[kind, name] for name in sorted(self._components[kind])}
+
+    def require(self, names: Iterable[str]) -> None:
+        """Raise for each required plugin that did not load."""
+        for name in names:
+            if name in self.broken:
+                raise ConfigError(f"plugins.require: {self.broken[name]}")
+            if name not in self.distributions:
+                raise ConfigError(
+                    say(
+                        "plugins.require",
+                        "is not installed",
+                        got=name,
+                        known=sorted(self.distributions),
+                        do=f"pip install tierkv-{name}",
+                    )
+                )
+
+    def model(self, config: Mapping[str, Any]) -> ModelSpec:
+        """Ask the plugins for a model's specification."""
+        spec: ModelSpec | None = self._plugins.hook.tierkv_model(model_config=config)
+        if spec is None:
+            raise ConfigError(
+                say(
+                    "model",
+                    "no plugin knows this family",
+                    got=config.get("model_type"),
+                    do=self._hint() or "install a plugin that implements tierkv_model",
+                )
+            )
+        return spec
+
+    def _hint(self) -> str:
+        return "; ".join(str(error) for error in self.broken.values())
+
+
+class Registrar:
+    """What ``tierkv_register`` receives: adds components in one distribution's name."""
+
+    def __init__(self, registry: Registry, origin: str) -> None:
+        self._registry, self._origin = registry, origin
+        self.added: list[tuple[str, str]] = []
+
+    def add(self, kind: str, name: str, component: Any) -> None:
+        """Register `component` of a kind under a kebab-case name.
+
+        Kinds ``tier``, ``policy``, ``planner``, ``server``, ``installer`` take a class with the
+        interface of that name, ``ops`` an :class:`~tierkv.ops.Ops`, ``scheme`` a mapping like a
+        configuration, whose values are defaults.
+        """
+        self._registry.add(kind, name, component, self._origin)
+        self.added.append((kind, name))

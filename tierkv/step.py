@@ -1,0 +1,213 @@
+"""One decode step: append, plan, serve, commit, install, in the order that keeps bytes right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from tierkv import refusals
+from tierkv.constants import Counter
+from tierkv.errors import ShapeError, StateError, say
+from tierkv.store import Records
+from tierkv.types import Placement, Plan, Selection
+
+if TYPE_CHECKING:
+    from tierkv.stepper import Stepper
+
+
+class Step:
+    """An open step. For each layer in order: :meth:`append`, then :meth:`select`.
+
+    A step touches any of the model's layer groups, each whole. One that ends with an error leaves
+    its lanes cold in the groups it touched and their lengths where they were; it may be repeated.
+    """
+
+    def __init__(
+        self, stepper: Stepper, rows: Mapping[str, list[int]], touchable: list[bool]
+    ) -> None:
+        self.batch = stepper.batch
+        self.rows = rows
+        """Host copies of the batch: lanes, kv_len, q_len, stable."""
+        self._stepper = stepper
+        self.cache = stepper.cache
+        self._touchable = touchable
+        spec = self.cache.limits.spec
+        self._owner_of = self.cache.owner_of
+        self.missing = [{part.name for part in layout.parts} for layout in spec.layouts]
+        """Parts of each layer that were not appended yet."""
+        self.selected = [False] * len(spec.layouts)
+        self._plans: list[Plan | None] = [None] * len(spec.groups)
+        self._placements: list[Placement | None] = [None] * len(spec.groups)
+
+    @property
+    def touched(self) -> list[int]:
+        """The groups of which a layer was appended to."""
+        layouts, groups = self.cache.limits.spec.layouts, self.cache.limits.spec.groups
+        return [
+            number
+            for number, group in enumerate(groups)
+            if any(len(self.missing[layer]) < len(layouts[layer].parts) for layer in group.layers)
+        ]
+
+    def __enter__(self) -> Step:
+        self.cache.lanes.open.update(lane for lane in self.rows["lanes"] if lane >= 0)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.cache.lanes.open.difference_update(self.rows["lanes"])
+        unfinished = "" if error else refusals.unfinished(self)
+        if error or unfinished:
+            self._abandon()
+        else:
+            self._advance()
+        if unfinished:
+            raise StateError(unfinished)
+
+    def append(self, layer: int, records: Records) -> None:
+        """Give this step's records of a layer.
+
+        Parameters
+        ----------
+        records
+            Part name -> [B, Q, width] in the part's dtype, all parts or a disjoint set of them a
+            call; or [B, Q, stride] uint8, whole records. Dead queries and padding are dropped.
+
+        Raises
+        ------
+        StateError, ShapeError, TierError
+        """
+        cache, stepper = self.cache, self._stepper
+        where = f"append, layer {layer}"
+        group = cache.group_of(layer, where)
+        if not self._touchable[group]:
+            raise StateError(refusals.group(where, self, group))
+        parts = cache.store.named(where, layer, records, tuple(self.batch.rows.shape))
+        missing, fresh = self.missing[layer], stepper.fresh_parts[layer]
+        if not missing.issuperset(parts):
+            raise StateError(
+                say(where, "a part was given already", got=sorted(parts), known=sorted(missing))
+            )
+        cache.store.append(layer, parts, self.batch.rows, fresh)
+        complete = missing.isdisjoint(fresh)
+        missing.difference_update(parts)
+        if not cache.store.addressable and not complete and missing.isdisjoint(fresh):
+            live = self.batch.rows >= 0
+            cache.store.write(layer, self.batch.rows[live].long(), stepper.fresh[layer][live])
+
+    def select(self, layer: int, ids: Tensor | None = None) -> Selection:
+        """Give the selected records of a layer, side by side.
+
+        Parameters
+        ----------
+        ids
+            [B, Q, K] int32 positions in order of rank, -1 for none; on the owner layer of a group.
+            None on its other layers, which reuse the owner's.
+
+        Returns
+        -------
+        Selection
+            Valid until as many further layers as ``server.depth`` says have been selected.
+
+        Raises
+        ------
+        StateError, ShapeError, TierError
+        """
+        cache = self.cache
+        where = f"select, layer {layer}"
+        group = cache.group_of(layer, where)
+        fresh = self._stepper.fresh_parts[layer]
+        if self.selected[layer] or not self.missing[layer].isdisjoint(fresh):
+            raise StateError(refusals.select(where, self, layer))
+        cache.installer.fence(layer)
+        if layer == self._owner_of[layer]:
+            plan = self._plan(where, group, ids)
+        else:
+            plan = self._follow(where, group, ids)
+        selection = cache.server.serve(plan, layer, self._stepper.fresh[layer])
+        placement = self._placements[group]
+        if placement is None:
+            placement = self._placements[group] = cache.installer.commit(plan)
+        cache.installer.install(placement, layer, selection)
+        self.selected[layer] = True
+        return selection
+
+    def part(self, layer: int, name: str) -> Tensor:
+        """Give a device part, [pages, page, width], to be read with ``batch.block_table``."""
+        parts = self.cache.store.device[layer]
+        if name not in parts:
+            raise StateError(
+                say(f"part, layer {layer}", "no such device part", got=name, known=parts)
+            )
+        pages: Tensor = parts[name].unflatten(0, (-1, self.batch.page))
+        return pages
+
+    def _advance(self) -> None:
+        """Record what the step has written."""
+        for number in self.touched:
+            for lane, kv_len, _, stable in zip(*self.rows.values(), strict=True):
+                if lane >= 0:
+                    self.cache.lanes.advance(lane, number, kv_len, stable)
+
+    def _abandon(self) -> None:
+        """Leave no lie behind: the lanes are cold, and short of what the step may have changed."""
+        live = [row for row in zip(*self.rows.values(), strict=True) if row[0] >= 0]
+        lanes = [row[0] for row in live]
+        try:
+            self.cache.installer.drain(lanes)
+        finally:
+            for number in self.touched:
+                self.cache.site.policies[number].forget(lanes)
+                for lane, kv_len, q_len, _ in live:
+                    self.cache.lanes.cut(lane, number, max(kv_len - q_len, 0))
+
+    def _plan(self, where: str, group: int, ids: Tensor | None) -> Plan:
+        cache, (rows, queries) = self.cache, self.batch.rows.shape
+        wanted = (rows, queries, cache.limits.spec.top_k)
+        if ids is None:
+            raise StateError(
+                say(where, "it owns its group and needs ids", do=f"pass ids {list(wanted)}")
+            )
+        if ids.dtype != torch.int32 or ids.shape != wanted:
+            raise ShapeError(
+                say(
+                    where,
+                    f"ids must be int32 {list(wanted)}",
+                    got=f"{ids.dtype} {list(ids.shape)}",
+                    do="pad with -1",
+                )
+            )
+        counters = cache.site.counters[group]
+        unmapped = int(counters[Counter.UNMAPPED]) if cache.limits.debug else 0
+        plan = cache.planner.plan(ids, self.batch, group, cache.site.policies[group])
+        self._plans[group] = plan
+        if cache.limits.debug and int(counters[Counter.UNMAPPED]) > unmapped:
+            raise StateError(
+                say(where, "ids name positions without a page", do="check the indexer")
+            )
+        return plan
+
+    def _follow(self, where: str, group: int, ids: Tensor | None) -> Plan:
+        plan = self._plans[group]
+        owner = self.cache.limits.spec.groups[group].owner
+        if plan is None:
+            raise StateError(
+                say(
+                    where,
+                    f"its group's owner, layer {owner}, comes first",
+                    do=f"select layer {owner}",
+                )
+            )
+        if ids is not None:
+            raise StateError(
+                say(where, f"it follows layer {owner} and takes no ids", do="pass None")
+            )
+        return plan

@@ -1,0 +1,153 @@
+"""The static buffers of a batch shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from tierkv.errors import CapacityError, ShapeError, StateError, say
+from tierkv.step import Step
+from tierkv.types import Batch
+
+if TYPE_CHECKING:
+    from tierkv.cache import TieredCache
+
+Numbers = Sequence[int] | Tensor
+
+
+class Stepper:
+    """The static buffers of a batch shape; :meth:`begin` fills them and opens a step.
+
+    Made by :meth:`TieredCache.stepper`. ``append`` and ``select`` only launch operators on these
+    buffers; what needs the host (growth, checks) happens in ``begin``.
+    """
+
+    def __init__(self, cache: TieredCache, batch: int, queries: int, key: int) -> None:
+        limits, device = cache.limits, cache.limits.device
+
+        def buffer(*size: int) -> Tensor:
+            return torch.zeros(size, dtype=torch.int32, device=device)
+
+        self.cache = cache
+        self.batch = Batch(
+            key=key, queries=queries, page=limits.page, lanes=buffer(batch), kv_len=buffer(batch),
+            q_len=buffer(batch), stable=buffer(batch), rows=buffer(batch, queries),
+            block_table=buffer(batch, limits.lane_pages),
+        )  # fmt: skip
+        self.fresh = [
+            torch.zeros((batch, queries, layout.stride), dtype=torch.uint8, device=device)
+            for layout in limits.spec.layouts
+        ]
+        self.fresh_parts = [
+            layout.views(records)
+            for layout, records in zip(limits.spec.layouts, self.fresh, strict=True)
+        ]
+        for group in range(len(limits.spec.groups)):
+            # All buffers of a step exist before it: a captured graph names them.
+            plan = cache.planner.prepare(self.batch, group)
+            cache.site.policies[group].prepare(plan)
+            cache.server.prepare(plan)
+
+    def begin(
+        self,
+        lanes: Numbers,
+        kv_len: Numbers,
+        q_len: Numbers | None = None,
+        stable: Numbers | None = None,
+    ) -> Step:
+        """Check and grow the batch, then open a step; use it as a context manager.
+
+        Parameters
+        ----------
+        lanes
+            [B] distinct lanes, -1 for a padding row.
+        kv_len
+            [B] tokens including this step's. Read on the host; give host values where speed counts.
+        q_len
+            [B] live queries, the last ones of each row; default Q.
+        stable
+            [B] leading positions that can no longer change; default ``max(kv_len - q_len, 0)``.
+
+        Raises
+        ------
+        StateError, CapacityError, ShapeError
+            Nothing was changed; after CapacityError release a request and retry.
+        """
+        width = len(self.batch.lanes)
+        rows = {
+            "lanes": _numbers("lanes", lanes, width),
+            "kv_len": _numbers("kv_len", kv_len, width),
+            "q_len": _numbers("q_len", q_len, width, [self.batch.queries] * width),
+        }
+        first = [max(kv - q, 0) for kv, q in zip(rows["kv_len"], rows["q_len"], strict=True)]
+        rows["stable"] = _numbers("stable", stable, width, first)
+        self._check(rows, first)
+        cache = self.cache
+        live = [i for i, lane in enumerate(rows["lanes"]) if lane >= 0]
+        touchable = cache.lanes.touchable(
+            [rows["lanes"][i] for i in live], [first[i] for i in live],
+            [rows["stable"][i] for i in live],
+        )  # fmt: skip
+        cache.paging.grow({rows["lanes"][i]: rows["kv_len"][i] for i in live})
+        for name, values in rows.items():
+            getattr(self.batch, name).copy_(torch.tensor(values, dtype=torch.int32))
+        table = cache.paging.block_table[rows["lanes"]]
+        self.batch.block_table.copy_(table)
+        self.batch.rows.copy_(self._rows(table, rows))
+        return Step(self, rows, touchable.tolist())
+
+    def _check(self, rows: Mapping[str, list[int]], first: list[int]) -> None:
+        lanes, limits = self.cache.lanes, self.cache.limits
+        used = [lane for lane in rows["lanes"] if lane != -1]
+        if len(set(used)) < len(used):
+            raise StateError(say("begin", "a lane stands twice", got=rows["lanes"]))
+        for i, lane in enumerate(rows["lanes"]):
+            if lane == -1:
+                continue
+            where = f"begin, row {i}, lane {lane}"
+            if not lanes.bound(lane):
+                raise StateError(say(where, "no request runs there", do="admit one; -1 is padding"))
+            if lane in lanes.open:
+                raise StateError(say(where, "is in an open step", do="end that step first"))
+            kv_len, q_len, stable = (rows[name][i] for name in ("kv_len", "q_len", "stable"))
+            if not 1 <= q_len <= self.batch.queries:
+                raise StateError(say(where, f"q_len must be 1 to {self.batch.queries}", got=q_len))
+            if kv_len < 0:
+                raise StateError(say(where, "kv_len must not be negative", got=kv_len))
+            if not 0 <= stable <= first[i]:
+                raise StateError(say(where, f"stable must be 0 to {first[i]}", got=stable))
+            if kv_len > limits.max_tokens:
+                raise CapacityError(
+                    say(
+                        "max_tokens",
+                        f"lane {lane} needs {kv_len}, the limit is {limits.max_tokens}",
+                        do="release the request, or raise it",
+                    )
+                )
+
+    def _rows(self, table: Tensor, rows: Mapping[str, list[int]]) -> Tensor:
+        """Give the backing row of each query's record, [B, Q]; -1 for what append must drop."""
+        queries, page = self.batch.queries, self.batch.page
+        query = torch.arange(queries)
+        lanes, kv_len, q_len = (
+            torch.tensor(rows[n])[:, None] for n in ("lanes", "kv_len", "q_len")
+        )
+        position = kv_len - queries + query
+        live = (lanes >= 0) & (position >= 0) & (query >= queries - q_len)
+        at = position.clamp(min=0)
+        return torch.where(live, table.long().gather(1, at // page) * page + at % page, -1)
+
+
+def _numbers(
+    name: str, values: Numbers | None, width: int, default: list[int] | None = None
+) -> list[int]:
+    """Bring a per-row argument of begin to the host as a list of `width` ints."""
+    if values is None and default is not None:
+        return default
+    numbers = values.tolist() if isinstance(values, Tensor) else list(values or ())
+    if len(numbers) != width or not all(isinstance(number, int) for number in numbers):
+        raise ShapeError(say(f"begin, {name}", f"expected {width} whole numbers", got=values))
+    return [int(number) for number in numbers]

@@ -1,0 +1,119 @@
+"""The records of every position: tiered parts in the backing, device parts beside the pool."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from tierkv.errors import CapacityError, ShapeError, say
+from tierkv.interfaces.tier import SupportsView, Tier
+from tierkv.layout import Part
+from tierkv.limits import Limits
+from tierkv.ops import Ops
+
+Records = Mapping[str, Tensor] | Tensor
+"""Part name -> [..., width] in the part's dtype, or [..., stride] uint8 of whole records."""
+
+
+class Store:
+    """Writes and reads records by backing row, whichever tier holds them."""
+
+    def __init__(self, limits: Limits, ops: Ops, backing: Tier) -> None:
+        self._layouts = limits.spec.layouts
+        self._append = ops.append
+        self._backing = backing
+        self.device: list[dict[str, Tensor]] = [
+            {part.name: _device_part(part, limits) for part in layout.device}
+            for layout in self._layouts
+        ]
+        """Per layer, part name -> [rows, width]."""
+        self._views = (
+            [layout.views(backing.view(layer)) for layer, layout in enumerate(self._layouts)]
+            if isinstance(backing, SupportsView)
+            else None
+        )
+        self.addressable = self._views is not None
+        """Whether kernels write tiered parts themselves; else :meth:`write` does, whole records."""
+
+    def named(
+        self, where: str, layer: int, records: Records, lead: tuple[int, ...]
+    ) -> Mapping[str, Tensor]:
+        """Check records of shape `lead` + [width] and give them by part name.
+
+        Raises
+        ------
+        ShapeError
+        """
+        layout = self._layouts[layer]
+        if isinstance(records, Tensor):
+            if records.dtype != torch.uint8 or records.shape != (*lead, layout.stride):
+                shape = [*lead, layout.stride]
+                raise ShapeError(
+                    say(where, f"whole records must be uint8 {shape}", got=_seen(records))
+                )
+            return layout.views(records)
+        known = {part.name: part for part in layout.parts}
+        for name, rows in records.items():
+            part = known.get(name)
+            if part is None:
+                raise ShapeError(say(where, "unknown part", got=name, known=known))
+            if rows.dtype != part.dtype or rows.shape != (*lead, part.width):
+                wanted = f"{part.dtype} {[*lead, part.width]}"
+                raise ShapeError(say(f"{where}, part {name}", f"must be {wanted}", got=_seen(rows)))
+        return records
+
+    def append(
+        self, layer: int, parts: Mapping[str, Tensor], rows: Tensor, fresh: Mapping[str, Tensor]
+    ) -> None:
+        """Launch writes of `parts` [B, Q, width] to `rows` [B, Q]; `fresh` keeps tiered ones."""
+        tiered = [name for name in parts if name in fresh]
+        if tiered:
+            out = [self._views[layer][name] for name in tiered] if self._views else []
+            self._append([parts[n] for n in tiered], rows, [fresh[n] for n in tiered], out)
+        device = [name for name in parts if name not in fresh]
+        if device:
+            out = [self.device[layer][name] for name in device]
+            self._append([parts[n] for n in device], rows, [], out)
+
+    def write(self, layer: int, rows: Tensor, records: Tensor) -> None:
+        """Write whole `records` [n, stride] uint8 to `rows` [n] int64 of the backing."""
+        self._backing.write(layer, rows, records).wait()
+
+    def write_parts(self, layer: int, rows: Tensor, parts: Mapping[str, Tensor]) -> None:
+        """Write `parts` [n, width] to `rows` [n] int64; of the tiered ones all or none."""
+        layout = self._layouts[layer]
+        for name, target in self.device[layer].items():
+            if name in parts:
+                target[rows.to(target.device)] = parts[name].to(target.device)
+        if layout.tiered[0].name in parts:
+            records = torch.zeros((len(rows), layout.stride), dtype=torch.uint8)
+            for name, view in layout.views(records).items():
+                view.copy_(parts[name])
+            self.write(layer, rows, records)
+
+    def read(self, layer: int, rows: Tensor) -> dict[str, Tensor]:
+        """Read all parts of `rows` [n] int64: name -> [n, width], on the host for tiered ones."""
+        layout = self._layouts[layer]
+        records = torch.empty((len(rows), layout.stride), dtype=torch.uint8)
+        self._backing.read(layer, rows, records).wait()
+        parts = layout.views(records)
+        for name, source in self.device[layer].items():
+            parts[name] = source[rows.to(source.device)]
+        return parts
+
+
+def _device_part(part: Part, limits: Limits) -> Tensor:
+    try:
+        return torch.empty((limits.rows, part.width), dtype=part.dtype, device=limits.device)
+    except RuntimeError:
+        raise CapacityError(
+            say(
+                "backing.capacity",
+                f"device part {part.name} of {limits.rows:,} rows was refused",
+                do="lower it",
+            )
+        ) from None
+
+
+def _seen(tensor: Tensor) -> str:
+    return f"{tensor.dtype} {list(tensor.shape)}"
