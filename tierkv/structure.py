@@ -73,6 +73,8 @@ def _say(error: BaseException, kind: Any) -> str:
     if isinstance(error, ForbiddenExtraKeysError):
         known = [field.name for field in attrs.fields(error.cl)]
         return unknown_keys(sorted(map(str, error.extra_fields)), known)
+    if isinstance(error, ConfigError):  # from an options class; it names its own field
+        return f".{error}"
     if isinstance(error, TypeError | ValueError):
         return str(error)
     return str(format_exception(error, kind))
@@ -95,5 +97,7 @@ def structure(where: str, raw: Mapping[str, Any], kind: type[T]) -> T:
         for text in transform_error(error, format_exception=_say):
             match = re.fullmatch(r"(?s)(.*) @ \$\.?(.*)", text)
             what, path = (match[1], match[2]) if match else (text, "")
-            lines.append(f"{'.'.join(filter(None, (where, path))) or 'config'}: {what}")
+            path = ".".join(filter(None, (where, path)))
+            own = what.startswith(".")
+            lines.append((path + what).lstrip(".") if own else f"{path or 'config'}: {what}")
         raise ConfigError("\n".join(lines)) from None

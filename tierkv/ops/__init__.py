@@ -5,6 +5,8 @@ may use different backends.
 """
 
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 
 import torch
 
@@ -50,12 +52,9 @@ REFERENCE = Ops("reference", "tierkv_reference")
 
 
 def _native() -> Ops | None:
-    try:
-        from tierkv.ops import native
-    except ModuleNotFoundError as error:
-        if error.name != "tierkv._native":
-            raise
+    if find_spec("tierkv._native") is None:  # installed without a compiler
         return None
+    native = import_module("tierkv.ops.native")
     native.register(LIBRARIES["tierkv"])
     return Ops("native", "tierkv")
 

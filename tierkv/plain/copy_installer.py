@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tierkv.errors import say
+from tierkv.errors import ConfigError, say
 from tierkv.interfaces.installer import Installer
 from tierkv.schedule import SCHEDULES
 from tierkv.site import Site
@@ -19,7 +19,7 @@ class CopyInstallerOptions:
 
     def __attrs_post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
-            raise ValueError(
+            raise ConfigError(
                 say("schedule", "unknown schedule", got=self.schedule, known=sorted(SCHEDULES))
             )
 

@@ -23,7 +23,7 @@ class CopyServerOptions:
 
     def __attrs_post_init__(self) -> None:
         if self.depth < 0:
-            raise ValueError(say("depth", "must not be negative", got=self.depth))
+            raise ConfigError(say("depth", "must not be negative", got=self.depth))
 
 
 class CopyServer(Server):

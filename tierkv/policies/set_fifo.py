@@ -24,9 +24,9 @@ class SetFifoOptions:
 
     def __attrs_post_init__(self) -> None:
         if self.ways < 1:
-            raise ValueError(say("ways", "must be at least 1", got=self.ways))
+            raise ConfigError(say("ways", "must be at least 1", got=self.ways))
         if self.hash not in HASHES:
-            raise ValueError(say("hash", "unknown hash", got=self.hash, known=HASHES))
+            raise ConfigError(say("hash", "unknown hash", got=self.hash, known=HASHES))
 
 
 class SetFifo(OperatorPolicy):
