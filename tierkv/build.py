@@ -93,10 +93,10 @@ def _assemble(
         for group in range(groups)
     )
     site = Site(limits, ops, backing, pool, policies, counters)
-    planner, server, installer = (
-        choices[name].component(choices[name].options, site)
-        for name in ("planner", "server", "installer")
+    planner, server = (
+        choices[name].component(choices[name].options, site) for name in ("planner", "server")
     )
+    installer = choices["installer"].component(choices["installer"].options, site, server)
     return TieredCache(site, planner, server, installer, footprint)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable
 from types import TracebackType
 
@@ -46,6 +47,7 @@ class TieredCache:
         """Owner of each layer's group."""
         self._steppers: dict[tuple[int, int], Stepper] = {}
         self._made = 0
+        weakref.finalize(self, installer.drain)  # background work names memory that goes with it
 
     def admit(self, request: Hashable, reserve: int = 0) -> int:
         """Bind a free lane, cold, with pages for `reserve` tokens; give the lane.

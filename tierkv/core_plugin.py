@@ -1,9 +1,9 @@
 """What core itself registers, by the same hook as any plugin."""
 
 from tierkv.hookspecs import hookimpl
-from tierkv.ops import REFERENCE
+from tierkv.ops import NATIVE, REFERENCE
 from tierkv.plain import CopyInstaller, CopyServer, TablePlanner
-from tierkv.policies import Fifo, LastStep, Lru, SetFifo, Unbounded
+from tierkv.policies import Clock, Fifo, LastStep, Lru, SetFifo, Unbounded
 from tierkv.registry import Registrar
 from tierkv.tiers import DeviceTier, FileTier, HostTier
 
@@ -14,6 +14,7 @@ def tierkv_register(registry: Registrar) -> None:
     for name, tier in {"host": HostTier, "device": DeviceTier, "file": FileTier}.items():
         registry.add("tier", name, tier)
     policies = {
+        "clock": Clock,
         "set-fifo": SetFifo,
         "fifo": Fifo,
         "lru": Lru,
@@ -26,3 +27,5 @@ def tierkv_register(registry: Registrar) -> None:
     registry.add("server", "copy", CopyServer)
     registry.add("installer", "copy", CopyInstaller)
     registry.add("ops", "reference", REFERENCE)
+    if NATIVE is not None:
+        registry.add("ops", "native", NATIVE)

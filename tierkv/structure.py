@@ -2,15 +2,16 @@
 
 import difflib
 import re
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar, cast, get_origin
 
 import attrs
 import cattrs
+from cattrs.cols import list_structure_factory
 from cattrs.errors import ForbiddenExtraKeysError
 from cattrs.v import format_exception, transform_error
 
-from tierkv.errors import ConfigError
+from tierkv.errors import ConfigError, Faults, show
 
 T = TypeVar("T")
 _UNITS = {"": 1, "B": 1} | {
@@ -28,7 +29,7 @@ def _strict(converter: cattrs.Converter, kind: type, word: str) -> None:
     # cattrs itself would take "12", 1.9 and True for a whole number.
     def hook(value: Any, _: Any) -> Any:
         if type(value) is not kind:
-            raise TypeError(f"expected {word}, got {value!r}")
+            raise TypeError(f"expected {word}, got {show(value)}")
         return value
 
     converter.register_structure_hook(kind, hook)
@@ -37,7 +38,7 @@ def _strict(converter: cattrs.Converter, kind: type, word: str) -> None:
 def _bytes(value: Any, _: Any) -> Bytes:
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *(\w*)", str(value))
     if isinstance(value, bool | float) or not match or match[2] not in _UNITS:
-        raise TypeError(f"expected bytes like 64GiB or a whole number, got {value!r}")
+        raise TypeError(f"expected bytes like 64GiB or a whole number, got {show(value)}")
     return Bytes(
         float(match[1]) * _UNITS[match[2]] if "." in match[1] else int(match[1]) * _UNITS[match[2]]
     )
@@ -45,8 +46,28 @@ def _bytes(value: Any, _: Any) -> Bytes:
 
 def _one_or_many(value: Any, _: Any) -> int | list[int]:
     if isinstance(value, list):
-        return [_CONVERTER.structure(item, int) for item in value]
-    return _CONVERTER.structure(value, int)
+        return _CONVERTER.structure(value, list[int])
+    if type(value) is not int:
+        raise TypeError(f"expected a whole number or a list of them, got {show(value)}")
+    return value
+
+
+def _list(kind: Any, converter: cattrs.Converter) -> Any:
+    # cattrs itself would take the letters of a text for a list of texts.
+    inner = list_structure_factory(kind, converter)
+
+    def hook(value: Any, _: Any) -> Any:
+        if not isinstance(value, list):
+            raise TypeError(f"expected a list, got {show(value)}")
+        return inner(value, kind)
+
+    return hook
+
+
+def _number_or_all(value: Any, _: Any) -> int | str:
+    if value != "all" and type(value) is not int:
+        raise TypeError(f"expected a whole number or all, got {show(value)}")
+    return cast("int | str", value)
 
 
 def _make() -> cattrs.Converter:
@@ -56,23 +77,32 @@ def _make() -> cattrs.Converter:
     _strict(converter, bool, "true or false")
     converter.register_structure_hook(Bytes, _bytes)
     converter.register_structure_hook_func(lambda kind: kind == int | list[int], _one_or_many)
+    converter.register_structure_hook_factory(lambda kind: get_origin(kind) is list, _list)
+    converter.register_structure_hook_func(
+        lambda kind: kind == int | Literal["all"], _number_or_all
+    )
     return converter
 
 
 _CONVERTER = _make()
 
 
-def unknown_keys(bad: list[str], known: list[str]) -> str:
-    """Say which keys are unknown, and which was probably meant."""
-    near = difflib.get_close_matches(bad[0], known, 1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    return f"unknown key {', '.join(bad)}; known {', '.join(known)}{hint}"
+def unknown_keys(where: str, raw: Mapping[Any, Any], known: Sequence[str]) -> list[str]:
+    """Say of each key that is not known which was probably meant; a line each."""
+    lines = []
+    for key in raw:
+        if key not in known:
+            name = key if isinstance(key, str) and key.isprintable() else show(key)
+            near = difflib.get_close_matches(str(key), known, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            lines.append(f"{where}: unknown key {name}; known {', '.join(known)}{hint}")
+    return lines
 
 
 def _say(error: BaseException, kind: Any) -> str:
-    if isinstance(error, ForbiddenExtraKeysError):
+    if isinstance(error, ForbiddenExtraKeysError):  # of a class within an options class
         known = [field.name for field in attrs.fields(error.cl)]
-        return unknown_keys(sorted(map(str, error.extra_fields)), known)
+        return f"unknown key {', '.join(sorted(error.extra_fields))}; known {', '.join(known)}"
     if isinstance(error, ConfigError):  # from an options class; it names its own field
         return f".{error}"
     if isinstance(error, TypeError | ValueError):
@@ -80,8 +110,19 @@ def _say(error: BaseException, kind: Any) -> str:
     return str(format_exception(error, kind))
 
 
-def structure(where: str, raw: Mapping[str, Any], kind: type[T]) -> T:
-    """Make a `kind` of `raw`.
+def _lines(where: str, text: str) -> Iterator[str]:
+    match = re.fullmatch(r"(?s)(.*) @ \$\.?(.*)", text)
+    what, path = (match[1], match[2]) if match else (text, "")
+    path = ".".join(filter(None, (where, path)))
+    if not what.startswith("."):
+        yield f"{path or 'config'}: {what}"
+        return
+    for line in what[1:].splitlines():
+        yield f"{path}.{line}".lstrip(".")
+
+
+def structure(where: str, raw: Any, kind: type[T]) -> T:
+    """Make a `kind`, an attrs class, of the mapping `raw`.
 
     Raises
     ------
@@ -89,15 +130,17 @@ def structure(where: str, raw: Mapping[str, Any], kind: type[T]) -> T:
         One line for each fault, starting with its dotted path under `where`.
     """
     if not isinstance(raw, Mapping):
-        raise ConfigError(f"{where}: expected a mapping, got {raw!r}")
+        raise ConfigError(f"{where}: expected a mapping, got {show(raw)}")
+    faults = Faults()
+    known = [field.name for field in attrs.fields(kind)]
+    for line in unknown_keys(where or "config", raw, known):
+        faults.add(line)
+    made: Any = None
     try:
-        return _CONVERTER.structure(raw, kind)
+        made = _CONVERTER.structure({key: raw[key] for key in raw if key in known}, kind)
     except Exception as error:
-        lines = []
         for text in transform_error(error, format_exception=_say):
-            match = re.fullmatch(r"(?s)(.*) @ \$\.?(.*)", text)
-            what, path = (match[1], match[2]) if match else (text, "")
-            path = ".".join(filter(None, (where, path)))
-            own = what.startswith(".")
-            lines.append((path + what).lstrip(".") if own else f"{path or 'config'}: {what}")
-        raise ConfigError("\n".join(lines)) from None
+            for line in _lines(where, text):
+                faults.add(line)
+    faults.check()
+    return cast("T", made)

@@ -36,6 +36,10 @@ class Policy(Component, ABC):
         """Allocate what :meth:`place` writes for this plan's buffers."""
 
     @abstractmethod
+    def placement(self, plan: Plan) -> Placement:
+        """Give the buffers that :meth:`place` writes for this plan."""
+
+    @abstractmethod
     def place(self, plan: Plan) -> Placement:
         """Choose slots for the plan's unique misses and update the tables.
 

@@ -23,9 +23,16 @@ class Ops:
     plan: Operator
     serve: Operator
     install: Operator
+    submit: Operator
+    submit_install: Operator
+    wait: Operator
 
-    def __init__(self, name: str, namespace: str) -> None:
+    def __init__(
+        self, name: str, namespace: str, start_worker: Callable[[], None] | None = None
+    ) -> None:
         self.name = name
+        self.start_worker = start_worker
+        """Starts the thread behind ``submit``; None if there is none and it runs at once."""
         packets = getattr(torch.ops, namespace)
         for operator in SCHEMAS:
             setattr(self, operator, getattr(packets, operator).default)
@@ -56,7 +63,7 @@ def _native() -> Ops | None:
         return None
     native = import_module("tierkv.ops.native")
     native.register(LIBRARIES["tierkv"])
-    return Ops("native", "tierkv")
+    return Ops("native", "tierkv", native.start_worker)
 
 
 NATIVE = _native()

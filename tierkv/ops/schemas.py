@@ -37,4 +37,16 @@ SCHEMAS = {
     "place_lru": f"({_PLAN}, {_PLACE}",
     "place_last_step": f"({_PLAN}, {_PLACE}",
     "place_unbounded": f"({_PLAN}, {_PLACE}",
+    # on the worker, see WorkerSchedule: a place_<policy> operator and install, or install alone
+    "submit": (
+        f"(Tensor(d!) tickets, int buffer, int group, str policy, int[] arguments, {_PLAN},"
+        " Tensor(a!)[] tables, Tensor(b!) slot, Tensor(c!) count, Tensor(e!) counters,"
+        " Tensor[] selection, Tensor(f!)[] pool) -> ()"
+    ),
+    "submit_install": (
+        "(Tensor(b!) tickets, int buffer, int group, Tensor lanes, Tensor miss_from,"
+        " Tensor miss_count, Tensor slot, Tensor[] selection, Tensor(a!)[] pool) -> ()"
+    ),
+    # for the last job of a buffer and of a group, -1 is none; for every job if both are -1
+    "wait": "(Tensor(a!) tickets, int buffer, int group) -> ()",
 }

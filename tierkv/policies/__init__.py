@@ -1,5 +1,6 @@
 """Who stays in the pool."""
 
+from tierkv.policies.clock import Clock
 from tierkv.policies.last_step import LastStep
 from tierkv.policies.lru import Lru
 from tierkv.policies.operator_policy import OperatorPolicy
@@ -7,4 +8,4 @@ from tierkv.policies.set_fifo import Fifo, SetFifo
 from tierkv.policies.table_policy import TablePolicy
 from tierkv.policies.unbounded import Unbounded
 
-__all__ = ["Fifo", "LastStep", "Lru", "OperatorPolicy", "SetFifo", "TablePolicy", "Unbounded"]
+__all__ = ["Clock", "Fifo", "LastStep", "Lru", "OperatorPolicy", "SetFifo", "TablePolicy", "Unbounded"]

@@ -21,17 +21,23 @@ class OperatorPolicy(TablePolicy):
     ) -> None:
         super().__init__(options, limits, group, ops, counters)
         self._place = ops.place(self.operator)
-        self._arguments = self.arguments(options)
+        self.arguments = self.operator_arguments(options)
+        """The operator's numbers that stand between plan and tables."""
 
     @classmethod
-    def arguments(cls, options: Any) -> tuple[int, ...]:
-        """Give the operator's numbers that stand between the plan and the tables."""
+    def operator_arguments(cls, options: Any) -> tuple[int, ...]:
+        """Give the operator's numbers for these options."""
         return ()
+
+    @property
+    def compiled(self) -> bool:
+        """Whether native operators have a kernel for these options."""
+        return True
 
     def place(self, plan: Plan) -> Placement:
         placement = self._placements[plan.batch.key]
         self._place(
             plan.batch.lanes, plan.kind, plan.index, plan.miss_id, plan.miss_from, plan.miss_count,
-            *self._arguments, self.tables, placement.slot, placement.count, self.counters,
+            *self.arguments, self.tables, placement.slot, placement.count, self.counters,
         )  # fmt: skip
         return placement

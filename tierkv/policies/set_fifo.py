@@ -13,6 +13,18 @@ from tierkv.policies.table_policy import TableShape
 HASHES = ("multiplicative", "low-bits")
 
 
+def check_hash(name: str) -> None:
+    """Raise ConfigError unless `name` is a set hash."""
+    if name not in HASHES:
+        raise ConfigError(say("hash", "unknown hash", got=name, known=HASHES))
+
+
+def check_ways(slots: int, ways: int) -> None:
+    """Raise ConfigError unless sets of `ways` fill a pool of `slots`."""
+    if slots % ways:
+        raise ConfigError(say("pool.slots", f"must be divisible by policy.ways {ways}", got=slots))
+
+
 @attrs.frozen
 class SetFifoOptions:
     """Shape of the sets."""
@@ -23,10 +35,9 @@ class SetFifoOptions:
     """``low-bits`` is the published scheme's; it collapses on strided ids."""
 
     def __attrs_post_init__(self) -> None:
+        check_hash(self.hash)
         if self.ways < 1:
             raise ConfigError(say("ways", "must be at least 1", got=self.ways))
-        if self.hash not in HASHES:
-            raise ConfigError(say("hash", "unknown hash", got=self.hash, known=HASHES))
 
 
 class SetFifo(OperatorPolicy):
@@ -42,10 +53,7 @@ class SetFifo(OperatorPolicy):
     @classmethod
     def footprint(cls, options: SetFifoOptions, limits: Limits) -> int:
         for slots in limits.slots:
-            if slots % options.ways:
-                raise ConfigError(
-                    say("pool.slots", f"must be divisible by policy.ways {options.ways}", got=slots)
-                )
+            check_ways(slots, options.ways)
         return super().footprint(options, limits)
 
     @classmethod
@@ -53,7 +61,7 @@ class SetFifo(OperatorPolicy):
         return [((limits.lanes, slots // options.ways), torch.int32, 0)]  # hand
 
     @classmethod
-    def arguments(cls, options: SetFifoOptions) -> tuple[int, ...]:
+    def operator_arguments(cls, options: SetFifoOptions) -> tuple[int, ...]:
         return (HASHES.index(options.hash),)
 
 
@@ -67,5 +75,5 @@ class Fifo(OperatorPolicy):
         return [((limits.lanes, 1), torch.int32, 0)]
 
     @classmethod
-    def arguments(cls, options: Any) -> tuple[int, ...]:
+    def operator_arguments(cls, options: Any) -> tuple[int, ...]:
         return (0,)

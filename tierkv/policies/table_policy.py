@@ -98,7 +98,6 @@ class TablePolicy(Policy):
         self._placements[plan.batch.key] = Placement(plan, slot, count)
 
     def placement(self, plan: Plan) -> Placement:
-        """Give the buffers that :meth:`place` writes for this plan."""
         return self._placements[plan.batch.key]
 
     def place(self, plan: Plan) -> Placement:

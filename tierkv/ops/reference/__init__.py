@@ -7,6 +7,7 @@ from tierkv.ops.reference.place_lru import place_lru
 from tierkv.ops.reference.place_set_fifo import place_set_fifo
 from tierkv.ops.reference.place_unbounded import place_unbounded
 from tierkv.ops.reference.plan import plan
+from tierkv.ops.reference.worker import submit, submit_install, wait
 
 __all__ = [
     "append",
@@ -18,4 +19,7 @@ __all__ = [
     "place_unbounded",
     "plan",
     "serve",
+    "submit",
+    "submit_install",
+    "wait",
 ]
