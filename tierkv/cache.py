@@ -88,11 +88,12 @@ class TieredCache:
         StateError, ShapeError, CapacityError, TierError
             Lengths are unchanged.
         """
-        where = f"prefill {request!r}, layer {layer}"
+        what = f"prefill {request!r}"
+        where = f"{what}, layer {layer}"
         lane = self.lanes.closed("prefill", request)
-        group = self.group_of(layer, where)
+        group = self.group_of(what, layer)
         tokens = len(records if isinstance(records, Tensor) else next(iter(records.values()), ()))
-        parts = self.store.named(where, layer, records, (tokens,))
+        parts = self.store.named(what, layer, records, (tokens,))
         tiered = {part.name for part in self.limits.spec.layouts[layer].tiered}
         if not tiered.isdisjoint(parts) and not tiered.issubset(parts):
             raise StateError(
@@ -115,7 +116,7 @@ class TieredCache:
         """
         where = f"read {request!r}, layer {layer}"
         lane = self.lanes.closed("read", request)
-        self.group_of(layer, where)
+        self.group_of(f"read {request!r}", layer)
         length = int(self.lanes.length[lane, layer])
         if not 0 <= start <= stop <= length:
             raise StateError(
@@ -193,10 +194,11 @@ class TieredCache:
     ) -> None:
         self.close()
 
-    def group_of(self, layer: int, where: str) -> int:
+    def group_of(self, what: str, layer: int) -> int:
         """Give the group of a layer; StateError if the model has no such layer."""
         if not 0 <= layer < len(self._group_of):
-            raise StateError(say(where, f"the model has layers 0 to {len(self._group_of) - 1}"))
+            last = len(self._group_of) - 1
+            raise StateError(say(f"{what}, layer {layer}", f"the model has layers 0 to {last}"))
         return self._group_of[layer]
 
     def _fits(self, where: str, tokens: int) -> None:

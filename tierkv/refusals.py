@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tierkv.errors import say
+import torch
+from torch import Tensor
+
+from tierkv.errors import StateError, say
+from tierkv.types import Plan
 
 if TYPE_CHECKING:
     from tierkv.step import Step
@@ -34,6 +38,43 @@ def group(where: str, step: Step, number: int) -> str:
             wrong = f"stable of lane {lane} was {last} in the last step"
             return say(where, wrong, got=stable, do="truncate the request to take tokens back")
     raise AssertionError("a group that may be touched was refused")
+
+
+def no_ids(layer: int, step: Step) -> str:
+    """Say what an owner layer lacks."""
+    do = f"pass ids {list(step.stepper.ids_shape)}"
+    return say(f"select, layer {layer}", "it owns its group and needs ids", do=do)
+
+
+def ids(layer: int, step: Step, given: Tensor) -> str:
+    """Say how ids must look."""
+    wrong = f"ids must be int32 {list(step.stepper.ids_shape)}"
+    got = f"{given.dtype} {list(given.shape)}"
+    return say(f"select, layer {layer}", wrong, got=got, do="pad with -1")
+
+
+def follower(layer: int, owner: int, plan: Plan | None) -> str:
+    """Say how a follower is selected."""
+    where = f"select, layer {layer}"
+    if plan is None:
+        return say(
+            where, f"its group's owner comes first, layer {owner}", do=f"select layer {owner}"
+        )
+    return say(where, f"it follows layer {owner} and takes no ids", do="pass None")
+
+
+def check_mapped(layer: int, plan: Plan, given: Tensor) -> None:
+    """Raise StateError if a visible id of a live query has no page; reads from the device."""
+    batch = plan.batch
+    query = torch.arange(batch.queries, device=given.device)[None, :, None]
+    kv_len, q_len = batch.kv_len[:, None, None], batch.q_len[:, None, None]
+    live = (batch.lanes[:, None, None] >= 0) & (query >= batch.queries - q_len)
+    visible = live & (given >= 0) & (given <= kv_len - batch.queries + query)
+    unmapped = visible.sum(-1) - plan.length
+    if int(unmapped.max()) > 0:
+        row = int(unmapped.amax(1).argmax())
+        wrong = f"row {row} selects positions without a page"
+        raise StateError(say(f"select, layer {layer}", wrong, do="check the indexer"))
 
 
 def unfinished(step: Step) -> str:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from tierkv import refusals
-from tierkv.constants import Counter
 from tierkv.errors import ShapeError, StateError, say
 from tierkv.store import Records
 from tierkv.types import Placement, Plan, Selection
@@ -32,11 +31,10 @@ class Step:
         self.batch = stepper.batch
         self.rows = rows
         """Host copies of the batch: lanes, kv_len, q_len, stable."""
-        self._stepper = stepper
+        self.stepper = stepper
         self.cache = stepper.cache
         self._touchable = touchable
         spec = self.cache.limits.spec
-        self._owner_of = self.cache.owner_of
         self.missing = [{part.name for part in layout.parts} for layout in spec.layouts]
         """Parts of each layer that were not appended yet."""
         self.selected = [False] * len(spec.layouts)
@@ -85,16 +83,16 @@ class Step:
         ------
         StateError, ShapeError, TierError
         """
-        cache, stepper = self.cache, self._stepper
-        where = f"append, layer {layer}"
-        group = cache.group_of(layer, where)
+        cache, stepper = self.cache, self.stepper
+        group = cache.group_of("append", layer)
         if not self._touchable[group]:
-            raise StateError(refusals.group(where, self, group))
-        parts = cache.store.named(where, layer, records, tuple(self.batch.rows.shape))
+            raise StateError(refusals.group(f"append, layer {layer}", self, group))
+        parts = cache.store.named("append", layer, records, stepper.rows_shape)
         missing, fresh = self.missing[layer], stepper.fresh_parts[layer]
         if not missing.issuperset(parts):
+            where, given = f"append, layer {layer}", sorted(parts)
             raise StateError(
-                say(where, "a part was given already", got=sorted(parts), known=sorted(missing))
+                say(where, "a part was given already", got=given, known=sorted(missing))
             )
         cache.store.append(layer, parts, self.batch.rows, fresh)
         complete = missing.isdisjoint(fresh)
@@ -121,18 +119,16 @@ class Step:
         ------
         StateError, ShapeError, TierError
         """
-        cache = self.cache
-        where = f"select, layer {layer}"
-        group = cache.group_of(layer, where)
-        fresh = self._stepper.fresh_parts[layer]
-        if self.selected[layer] or not self.missing[layer].isdisjoint(fresh):
-            raise StateError(refusals.select(where, self, layer))
+        cache, stepper = self.cache, self.stepper
+        group = cache.group_of("select", layer)
+        if self.selected[layer] or not self.missing[layer].isdisjoint(stepper.fresh_parts[layer]):
+            raise StateError(refusals.select(f"select, layer {layer}", self, layer))
         cache.installer.fence(layer)
-        if layer == self._owner_of[layer]:
-            plan = self._plan(where, group, ids)
+        if layer == cache.owner_of[layer]:
+            plan = self._plan(layer, group, ids)
         else:
-            plan = self._follow(where, group, ids)
-        selection = cache.server.serve(plan, layer, self._stepper.fresh[layer])
+            plan = self._follow(layer, group, ids)
+        selection = cache.server.serve(plan, layer, stepper.fresh[layer])
         placement = self._placements[group]
         if placement is None:
             placement = self._placements[group] = cache.installer.commit(plan)
@@ -169,45 +165,20 @@ class Step:
                 for lane, kv_len, q_len, _ in live:
                     self.cache.lanes.cut(lane, number, max(kv_len - q_len, 0))
 
-    def _plan(self, where: str, group: int, ids: Tensor | None) -> Plan:
-        cache, (rows, queries) = self.cache, self.batch.rows.shape
-        wanted = (rows, queries, cache.limits.spec.top_k)
+    def _plan(self, layer: int, group: int, ids: Tensor | None) -> Plan:
+        cache = self.cache
         if ids is None:
-            raise StateError(
-                say(where, "it owns its group and needs ids", do=f"pass ids {list(wanted)}")
-            )
-        if ids.dtype != torch.int32 or ids.shape != wanted:
-            raise ShapeError(
-                say(
-                    where,
-                    f"ids must be int32 {list(wanted)}",
-                    got=f"{ids.dtype} {list(ids.shape)}",
-                    do="pad with -1",
-                )
-            )
-        counters = cache.site.counters[group]
-        unmapped = int(counters[Counter.UNMAPPED]) if cache.limits.debug else 0
+            raise StateError(refusals.no_ids(layer, self))
+        if ids.dtype != torch.int32 or ids.shape != self.stepper.ids_shape:
+            raise ShapeError(refusals.ids(layer, self, ids))
         plan = cache.planner.plan(ids, self.batch, group, cache.site.policies[group])
         self._plans[group] = plan
-        if cache.limits.debug and int(counters[Counter.UNMAPPED]) > unmapped:
-            raise StateError(
-                say(where, "ids name positions without a page", do="check the indexer")
-            )
+        if cache.limits.debug:
+            refusals.check_mapped(layer, plan, ids)
         return plan
 
-    def _follow(self, where: str, group: int, ids: Tensor | None) -> Plan:
+    def _follow(self, layer: int, group: int, ids: Tensor | None) -> Plan:
         plan = self._plans[group]
-        owner = self.cache.limits.spec.groups[group].owner
-        if plan is None:
-            raise StateError(
-                say(
-                    where,
-                    f"its group's owner, layer {owner}, comes first",
-                    do=f"select layer {owner}",
-                )
-            )
-        if ids is not None:
-            raise StateError(
-                say(where, f"it follows layer {owner} and takes no ids", do="pass None")
-            )
+        if plan is None or ids is not None:
+            raise StateError(refusals.follower(layer, self.cache.owner_of[layer], plan))
         return plan

@@ -25,6 +25,7 @@ class Stepper:
     buffers; what needs the host (growth, checks) happens in ``begin``.
     """
 
+    @torch.inference_mode(False)  # its buffers outlive the mode they were made in
     def __init__(self, cache: TieredCache, batch: int, queries: int, key: int) -> None:
         limits, device = cache.limits, cache.limits.device
 
@@ -37,6 +38,8 @@ class Stepper:
             q_len=buffer(batch), stable=buffer(batch), rows=buffer(batch, queries),
             block_table=buffer(batch, limits.lane_pages),
         )  # fmt: skip
+        self.rows_shape = (batch, queries)
+        self.ids_shape = (batch, queries, limits.spec.top_k)
         self.fresh = [
             torch.zeros((batch, queries, layout.stride), dtype=torch.uint8, device=device)
             for layout in limits.spec.layouts

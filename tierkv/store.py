@@ -20,6 +20,7 @@ class Store:
 
     def __init__(self, limits: Limits, ops: Ops, backing: Tier) -> None:
         self._layouts = limits.spec.layouts
+        self._parts = [{part.name: part for part in layout.parts} for layout in self._layouts]
         self._append = ops.append
         self._backing = backing
         self.device: list[dict[str, Tensor]] = [
@@ -36,30 +37,31 @@ class Store:
         """Whether kernels write tiered parts themselves; else :meth:`write` does, whole records."""
 
     def named(
-        self, where: str, layer: int, records: Records, lead: tuple[int, ...]
+        self, what: str, layer: int, records: Records, lead: tuple[int, ...]
     ) -> Mapping[str, Tensor]:
         """Check records of shape `lead` + [width] and give them by part name.
 
         Raises
         ------
         ShapeError
+            Starting with `what` and the layer.
         """
-        layout = self._layouts[layer]
         if isinstance(records, Tensor):
+            layout = self._layouts[layer]
             if records.dtype != torch.uint8 or records.shape != (*lead, layout.stride):
-                shape = [*lead, layout.stride]
-                raise ShapeError(
-                    say(where, f"whole records must be uint8 {shape}", got=_seen(records))
-                )
+                wrong = f"whole records must be uint8 {[*lead, layout.stride]}"
+                raise ShapeError(say(f"{what}, layer {layer}", wrong, got=_seen(records)))
             return layout.views(records)
-        known = {part.name: part for part in layout.parts}
+        known = self._parts[layer]
         for name, rows in records.items():
             part = known.get(name)
             if part is None:
-                raise ShapeError(say(where, "unknown part", got=name, known=known))
+                raise ShapeError(
+                    say(f"{what}, layer {layer}", "unknown part", got=name, known=known)
+                )
             if rows.dtype != part.dtype or rows.shape != (*lead, part.width):
-                wanted = f"{part.dtype} {[*lead, part.width]}"
-                raise ShapeError(say(f"{where}, part {name}", f"must be {wanted}", got=_seen(rows)))
+                wrong = f"part {name} must be {part.dtype} {[*lead, part.width]}"
+                raise ShapeError(say(f"{what}, layer {layer}", wrong, got=_seen(rows)))
         return records
 
     def append(

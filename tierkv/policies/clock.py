@@ -67,7 +67,8 @@ class Clock(OperatorPolicy):
 
     @property
     def compiled(self) -> bool:
-        return self.options.of(self.slots) <= WORD
+        ways: int = self.options.of(self.slots)
+        return ways <= WORD
 
     def forgotten(self, lane: int, slots: Tensor) -> None:
         ways, visited = self.options.of(self.slots), self.tables[3][lane]

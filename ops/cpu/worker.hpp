@@ -1,0 +1,160 @@
+// One background thread that places and installs, in the order submitted, while the caller's thread
+// computes attention. A bounded ring of jobs; nothing is allocated and no thread started in a call.
+#pragma once
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <variant>
+
+#include "install.hpp"
+#include "place_clock.hpp"
+#include "place_last_step.hpp"
+#include "place_lru.hpp"
+#include "place_set_fifo.hpp"
+#include "place_unbounded.hpp"
+
+namespace tierkv {
+
+// Lets a test hold the worker up between two jobs.
+struct Delay {
+  int microseconds = 0;
+};
+
+using PolicyChoice = std::variant<std::monostate, SetFifo, Clock, Lru, LastStep, Unbounded, Delay>;
+
+struct Job {
+  PolicyChoice policy;  // monostate: the group has been placed by an earlier job
+  PlaceArgs place;
+  InstallArgs install;
+  std::int64_t* failures = nullptr;  // counted up if the arguments name what does not exist
+};
+
+struct PlaceWith {
+  const Job& job;
+  bool operator()(const std::monostate&) const { return true; }
+  bool operator()(const Delay& delay) const {
+    std::this_thread::sleep_for(std::chrono::microseconds(delay.microseconds));
+    return true;
+  }
+  template <class Policy>
+  bool operator()(const Policy& policy) const {
+    return place(job.place, policy, 1);
+  }
+};
+
+inline void run_job(const Job& job) {
+  const bool good = std::visit(PlaceWith{job}, job.policy) && install(job.install, 1);
+  if (!good) __atomic_fetch_add(job.failures, 1, __ATOMIC_RELAXED);
+}
+
+class Worker {
+ public:
+  // Never destroyed, and new after a fork: see ThreadPool::shared.
+  static Worker& shared() {
+    static const bool once = [] {
+      instance() = new Worker;
+      return pthread_atfork(nullptr, nullptr, [] { instance() = new Worker; }) == 0;
+    }();
+    static_cast<void>(once);
+    return *instance();
+  }
+
+  // Start the thread, if it does not run yet. Waiting a little before sleeping only pays where
+  // somebody else can run meanwhile.
+  void start() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    cpu_set_t cpus;
+    spin_ = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) > 1;
+    if (started_) return;
+    started_ = true;
+    std::thread([this] { work(); }).detach();
+  }
+
+  // Give the job's number. Waits while the ring is full; without a thread the job runs here.
+  std::int64_t submit(const Job& job) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const std::int64_t number = submitted_.load(std::memory_order_relaxed) + 1;
+    if (!started_) {
+      run_job(job);
+      submitted_ = number;
+      done_ = number;
+      return number;
+    }
+    ++waiting_;
+    idle_.wait(lock, [&] { return number - done_.load() <= kRing; });
+    --waiting_;
+    ring_[number % kRing] = job;
+    submitted_.store(number, std::memory_order_release);
+    const bool asleep = asleep_;
+    lock.unlock();
+    if (asleep) wake_.notify_one();
+    return number;
+  }
+
+  bool done(std::int64_t number) const { return done_.load(std::memory_order_acquire) >= number; }
+
+  void wait_all() { wait(submitted_.load()); }
+
+  // Return once job `number` and all before it are done.
+  void wait(std::int64_t number) {
+    if (reached(done_, number, kSpin)) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++waiting_;
+    idle_.wait(lock, [&] { return done_.load() >= number; });
+    --waiting_;
+  }
+
+ private:
+  static constexpr std::int64_t kRing = 64;
+  static constexpr std::chrono::microseconds kSpin{50};
+
+  static Worker*& instance() {
+    static Worker* worker = nullptr;
+    return worker;
+  }
+
+  bool reached(const std::atomic<std::int64_t>& counter, std::int64_t number,
+               std::chrono::microseconds patience) const {
+    if (counter.load(std::memory_order_acquire) >= number) return true;
+    if (!spin_.load(std::memory_order_relaxed)) return false;
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (std::chrono::steady_clock::now() < end) {
+      if (counter.load(std::memory_order_acquire) >= number) return true;
+    }
+    return false;
+  }
+
+  void work() {
+    for (std::int64_t number = 1;; ++number) {
+      if (!reached(submitted_, number, kSpin)) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        asleep_ = true;
+        wake_.wait(lock, [&] { return submitted_.load() >= number; });
+        asleep_ = false;
+      }
+      run_job(ring_[number % kRing]);
+      done_.store(number);  // sequentially consistent, as is waiting_: no wake-up is missed
+      if (waiting_.load() > 0) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        idle_.notify_all();
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_, idle_;
+  std::atomic<std::int64_t> submitted_{0}, done_{0};
+  std::atomic<int> waiting_{0};
+  std::atomic<bool> spin_{false};
+  bool started_ = false, asleep_ = false;
+  Job ring_[kRing];
+};
+
+}  // namespace tierkv
