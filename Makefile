@@ -1,12 +1,13 @@
 # demo: a model decoded with and without tierkv   test, test-long: pytest   check: linters and types
-# bench: benchmarks   clean: back to a fresh clone.   Everything runs in .venv, made on first use.
+# bench: benchmarks   sanitize: the C++ under ASan, UBSan and TSan   clean: back to a fresh clone.
+# Everything runs in .venv, made on first use.
 PYTHON ?= python3
 BIN := .venv/bin
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 META := pyproject.toml $(PLUGINS:%=%/pyproject.toml) constraints.txt build-requirements.txt
 NATIVE := CMakeLists.txt $(wildcard ops/cpu/*) tierkv/constants.py
 
-.PHONY: demo test test-long check bench clean
+.PHONY: demo test test-long check bench sanitize clean
 
 demo: .venv/.native
 	$(BIN)/tierkv run examples/glm52.yaml
@@ -25,6 +26,9 @@ check: .venv/.native
 
 bench: .venv/.native
 	$(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-only
+
+sanitize: .venv/.native
+	ops/cpu/sanitize $(abspath $(BIN)/python)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks

@@ -11,14 +11,15 @@ import torch
 from tierkv import config as configuration
 from tierkv.cache import TieredCache
 from tierkv.config import Config
-from tierkv.constants import MAX_PAGE, MAX_ROWS, MIN_PAGE, Counter
-from tierkv.errors import ConfigError, say
+from tierkv.constants import MAX_ROWS, Counter
+from tierkv.errors import CapacityError, ConfigError, Faults, say, show
 from tierkv.footprint import Footprint
 from tierkv.interfaces import SupportsView
 from tierkv.layout import ModelSpec
 from tierkv.limits import Limits
 from tierkv.ops import Ops
 from tierkv.site import Site
+from tierkv.tiers import HostTier, memory
 
 log = logging.getLogger("tierkv")
 
@@ -62,12 +63,14 @@ def load(
     )
 
 
+@torch.inference_mode(False)  # what is allocated outlives the mode it was made in
 def build(config: Config) -> TieredCache:
     """Build a cache from a checked configuration."""
     limits, footprint = settle(config)
     ops = choose_ops(config, limits)
     log.info("tierkv: %s operators, %s", ops.name, footprint)
     spec, choices = limits.spec, config.choices
+    check_memory(config, limits, footprint)
     backing = choices["backing"].component(choices["backing"].options, limits)
     pool = choices["pool"].component(choices["pool"].options, limits)
     try:
@@ -76,10 +79,37 @@ def build(config: Config) -> TieredCache:
         pool.allocate([limits.lanes * count for count in slots], strides)
         backing.allocate([limits.rows] * len(strides), strides)
         return _assemble(config, limits, footprint, ops, backing, pool)
-    except BaseException:
+    except BaseException as error:
         backing.close()
         pool.close()
+        if isinstance(error, torch.OutOfMemoryError):
+            nbytes = footprint.device + footprint.tables
+            wrong = f"{nbytes:,} bytes were refused"
+            do = "lower pool.slots, lanes or max_tokens"
+            raise CapacityError(say("device", wrong, got=str(limits.device), do=do)) from None
         raise
+
+
+def check_memory(config: Config, limits: Limits, footprint: Footprint) -> None:
+    """Raise CapacityError where main memory cannot hold it all.
+
+    The system would grant the memory, and end the process once it is touched.
+    """
+    wanted = {}
+    on_cpu, backing = limits.device.type == "cpu", config.choices["backing"].component
+    if on_cpu:
+        wanted["pool.slots"] = footprint.pool
+        wanted["queries"] = footprint.selections
+        wanted["max_tokens"] = footprint.tables
+    if issubclass(backing, HostTier) or (on_cpu and issubclass(backing, SupportsView)):
+        wanted["backing.capacity"] = footprint.backing + footprint.device_parts * on_cpu
+    if sum(wanted.values()) > memory.installed():
+        largest = max(wanted, key=lambda setting: wanted[setting])
+        wrong = (
+            f"{wanted[largest]:,} of {sum(wanted.values()):,} bytes, "
+            f"this machine has {memory.installed():,}"
+        )
+        raise CapacityError(say(largest, wrong, do="lower it, or lanes"))
 
 
 def _assemble(
@@ -105,8 +135,9 @@ def settle(config: Config) -> tuple[Limits, Footprint]:
     limits = _limits(config)
     choices = config.choices
     server, installer = choices["server"], choices["installer"]
+    faults = Faults()
     if installer.component.copies and not server.component.ordered:
-        raise ConfigError(
+        faults.add(
             say(
                 "installer.use",
                 f"{installer.name} copies from the selection, but server.use "
@@ -115,72 +146,76 @@ def settle(config: Config) -> tuple[Limits, Footprint]:
             )
         )
     if not issubclass(choices["pool"].component, SupportsView):
-        raise ConfigError(
-            say(
-                "pool.use",
-                "kernels cannot address it",
-                got=choices["pool"].name,
-                known=["device", "host"],
-            )
-        )
-    needs = {name: c.component.footprint(c.options, limits) for name, c in choices.items()}
+        name = choices["pool"].name
+        known = ["device", "host"]
+        faults.add(say("pool.use", "kernels cannot address it", got=name, known=known))
+    needs = {
+        name: faults.attempt(choice.component.footprint, choice.options, limits)
+        for name, choice in choices.items()
+    }
+    faults.check()
     return limits, Footprint.of(limits, selections=needs["server"], tables=needs["policy"])
 
 
 def _limits(config: Config) -> Limits:
     general, page = config.general, config.backing.page
-    spec = model_spec(config)
-    for name in ("lanes", "max_tokens", "queries"):
-        if getattr(general, name) < 1:
-            raise ConfigError(say(name, "must be at least 1", got=getattr(general, name)))
-    if not MIN_PAGE <= page <= MAX_PAGE or page & (page - 1):
-        raise ConfigError(
-            say("backing.page", f"must be a power of two from {MIN_PAGE} to {MAX_PAGE}", got=page)
-        )
-    lane_pages = -(-general.max_tokens // page)
+    faults = Faults()
+    device = faults.attempt(_device, general.device)
+    spec = faults.attempt(model_spec, config)
+    slots = spec and faults.attempt(_slots, config, len(spec.groups))
+    pages = spec and faults.attempt(_pages, config, spec)
+    faults.check()
+    return Limits(
+        spec=spec, device=device, lanes=general.lanes, max_tokens=general.max_tokens,
+        queries=general.queries, page=page, pages=pages, slots=slots, debug=general.debug,
+    )  # fmt: skip
+
+
+def _pages(config: Config, spec: ModelSpec) -> int:
+    general, backing = config.general, config.backing
+    lane_pages = -(-general.max_tokens // backing.page)
     pages = lane_pages * general.lanes
-    if config.backing.capacity is not None:
-        pages = min(pages, config.backing.capacity // (page * spec.row_bytes))
+    if backing.capacity is not None:
+        pages = min(pages, backing.capacity // (backing.page * spec.row_bytes))
     if pages < lane_pages:
-        need = lane_pages * page * spec.row_bytes
+        need = lane_pages * backing.page * spec.row_bytes
         raise ConfigError(
             say(
                 "backing.capacity",
                 f"one request of max_tokens {general.max_tokens:,} needs {need:,} bytes",
-                got=config.backing.capacity,
+                got=backing.capacity,
                 do="raise it, or lower max_tokens",
             )
         )
-    if pages * page > MAX_ROWS:
-        raise ConfigError(say("backing.capacity", f"at most {MAX_ROWS:,} rows", got=pages * page))
-    return Limits(
-        spec=spec, device=_device(general.device), lanes=general.lanes,
-        max_tokens=general.max_tokens, queries=general.queries, page=page, pages=pages,
-        slots=_slots(config, len(spec.groups)), debug=general.debug,
-    )  # fmt: skip
+    rows = pages * backing.page
+    if rows > MAX_ROWS:
+        wrong = f"{rows:,} tokens are more than {MAX_ROWS:,}"
+        do = "lower it, lanes or max_tokens"
+        raise ConfigError(say("backing.capacity", wrong, got=backing.capacity, do=do))
+    return pages
 
 
 def _slots(config: Config, groups: int) -> tuple[int, ...]:
     slots = config.pool.slots
     each = [slots] * groups if isinstance(slots, int) else slots
     if len(each) != groups:
-        raise ConfigError(
-            say(
-                "pool.slots",
-                f"the model has {groups} layer groups",
-                got=slots,
-                do="one number a group",
-            )
-        )
-    if min(each) < 1:
-        raise ConfigError(say("pool.slots", "must be at least 1", got=min(each)))
+        wrong = f"the model has {groups} layer groups"
+        raise ConfigError(say("pool.slots", wrong, got=slots, do="one number a group, or just one"))
     return tuple(each)
 
 
 def _device(name: str) -> torch.device:
     try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
+        device = torch.device(name)
+    except RuntimeError:
+        accelerator = torch.accelerator.current_accelerator()
+        known = ["cpu", accelerator.type] if accelerator else ["cpu"]
+        raise ConfigError(say("device", "unknown device", got=name, known=known)) from None
+    if device.type == "meta":
+        raise ConfigError(say("device", "holds no data", got=name))
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         why = str(error).splitlines()[0]
         raise ConfigError(say("device", f"cannot be used, {why}", got=name)) from None
 
@@ -191,9 +226,8 @@ def model_spec(config: Config) -> ModelSpec:
     if isinstance(model, ModelSpec):
         return model
     if model is None:
-        raise ConfigError(
-            say("model", "is missing", do="pass load(model=...), set model:, or choose a scheme")
-        )
+        do = "set model, choose a scheme, or pass load(model=...)"
+        raise ConfigError(say("model", "is missing", do=do))
     return config.registry.model(model_mapping(model))
 
 
@@ -203,11 +237,16 @@ def model_mapping(model: Any) -> dict[str, Any]:
         try:
             model = json.loads(Path(model).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ConfigError(say("model", f"cannot be read: {error}", got=str(model))) from None
+            why = error.strerror if isinstance(error, OSError) else f"it is not JSON, {error}"
+            do = "give the path of a config.json, or a mapping with family"
+            raise ConfigError(
+                say("model", f"cannot be read, {why}", got=str(model), do=do)
+            ) from None
     if hasattr(model, "to_dict"):
         model = model.to_dict()
     if not isinstance(model, Mapping):
-        raise ConfigError(say("model", "expected a configuration, a mapping or a path", got=model))
+        wrong = f"expected a mapping or the path of a config.json, got {show(model)}"
+        raise ConfigError(say("model", wrong))
     mapping = dict(model)
     if "family" in mapping:
         mapping["model_type"] = mapping.pop("family")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from types import TracebackType
 
 from torch import Tensor
@@ -11,14 +11,15 @@ from torch import Tensor
 from tierkv.errors import CapacityError, StateError, say
 from tierkv.footprint import Footprint
 from tierkv.interfaces import Installer, Planner, Server
-from tierkv.lanes import Lanes
-from tierkv.paging import Paging
+from tierkv.lanes import Lanes, Prompt
+from tierkv.paging import Paging, Span
 from tierkv.site import Site
 from tierkv.snapshot import snapshot
 from tierkv.step import Step
 from tierkv.stepper import Numbers, Stepper
 from tierkv.store import Records, Store
 from tierkv.types import Stats
+from tierkv.warm import warm
 
 
 class TieredCache:
@@ -49,8 +50,23 @@ class TieredCache:
         self._made = 0
         weakref.finalize(self, installer.drain)  # background work names memory that goes with it
 
-    def admit(self, request: Hashable, reserve: int = 0) -> int:
+    def admit(
+        self,
+        request: Hashable,
+        reserve: int = 0,
+        tokens: Sequence[int] | None = None,
+        salt: Hashable = None,
+    ) -> int:
         """Bind a free lane, cold, with pages for `reserve` tokens; give the lane.
+
+        Parameters
+        ----------
+        tokens
+            The prompt's token ids. The lane then starts with the pages of the longest prefix that
+            another request has written, up to but without the last token: :meth:`length` says how
+            far, and prefill starts there. Its own full pages are offered to others in turn.
+        salt
+            Prefixes are shared only under equal salts: an adapter, a tenant.
 
         Raises
         ------
@@ -59,14 +75,32 @@ class TieredCache:
         StateError
             If the request is running.
         """
-        self._fits(f"admit {request!r}", reserve)
+        self._fits(f"admit {request!r}", max(reserve, len(tokens or ())))
         lane = self.lanes.bind(request)
+        pages = self.paging.index.match(tokens, salt) if tokens else []
+        self.paging.share(lane, pages)
         try:
-            self.paging.grow({lane: reserve})
+            self.paging.grow({lane: Span(reserve, reserve)})
         except CapacityError:
+            self.paging.shrink(lane, 0)
             self.lanes.unbind(request)
             raise
+        self.lanes.reset(lane, len(pages) * self.limits.page)
+        if tokens:
+            self.lanes.prompts[lane] = Prompt(tuple(tokens), salt)
         return lane
+
+    def fork(self, request: Hashable, copy: Hashable) -> int:
+        """Bind a lane to `copy`, cold, that starts with all that `request` holds; give the lane.
+
+        Pages are shared until one of the two writes to them.
+        """
+        lane = self.lanes.closed("fork", request)
+        self.installer.drain([lane])
+        other = self.lanes.bind(copy)
+        self.paging.share(other, self.paging.held(lane))
+        self.lanes.copy(lane, other)
+        return other
 
     def length(self, request: Hashable) -> int:
         """Tokens of the request that every layer holds."""
@@ -94,20 +128,16 @@ class TieredCache:
         group = self.group_of(what, layer)
         tokens = len(records if isinstance(records, Tensor) else next(iter(records.values()), ()))
         parts = self.store.named(what, layer, records, (tokens,))
-        tiered = {part.name for part in self.limits.spec.layouts[layer].tiered}
-        if not tiered.isdisjoint(parts) and not tiered.issubset(parts):
-            raise StateError(
-                say(where, "tiered parts come together", got=sorted(parts), known=sorted(tiered))
-            )
+        kinds = self.store.kinds(what, layer, parts)
         low, high = int(self.lanes.stable[lane, group]), int(self.lanes.length[lane, layer])
         if not low <= start <= high:
             raise StateError(say(where, f"start must be {low} to {high}", got=start))
         self._fits(where, start + tokens)
         self.installer.drain([lane])
-        self.paging.grow({lane: start + tokens})
+        self.store.copy_pages(self.paging.grow({lane: Span(start, start + tokens)}))
         self.store.write_parts(layer, self.paging.rows(lane, start, start + tokens), parts)
-        if tiered.issubset(parts):
-            self.lanes.length[lane, layer] = start + tokens
+        self.lanes.extend(lane, layer, start, start + tokens, kinds)
+        self.offer(lane)
 
     def read(self, request: Hashable, layer: int, start: int, stop: int) -> dict[str, Tensor]:
         """Read positions `start` to `stop` of a layer: part name -> [stop - start, width].
@@ -149,6 +179,19 @@ class TieredCache:
         self.paging.shrink(lane, 0)
         self.lanes.unbind(request)
 
+    def warm(self, request: Hashable, layer: int, ids: Tensor) -> None:
+        """Make records resident without serving them, in every layer of a group.
+
+        Parameters
+        ----------
+        layer
+            The group's owner.
+        ids
+            [n, K] or [K] int32 positions, -1 for none, at most K a row: selections in the order
+            made, as of the last queries of a prompt. Counters do not change.
+        """
+        warm(self, request, layer, ids)
+
     def stepper(self, batch: int, queries: int = 1) -> Stepper:
         """Make the static buffers for steps of `batch` rows and `queries` query positions a row."""
         for name, value, most in (
@@ -168,10 +211,14 @@ class TieredCache:
         stable: Numbers | None = None, queries: int = 1,
     ) -> Step:  # fmt: skip
         """Open a step on a stepper kept for this shape; see :meth:`Stepper.begin`."""
-        shape = (len(lanes), queries)
+        return self.stepper_for(len(lanes), queries).begin(lanes, kv_len, q_len, stable)
+
+    def stepper_for(self, batch: int, queries: int) -> Stepper:
+        """Give the stepper kept for this shape."""
+        shape = (batch, queries)
         if shape not in self._steppers:
-            self._steppers[shape] = self.stepper(*shape)
-        return self._steppers[shape].begin(lanes, kv_len, q_len, stable)
+            self._steppers[shape] = self.stepper(batch, queries)
+        return self._steppers[shape]
 
     def stats(self) -> Stats:
         """Count so far; may be called from any thread."""
@@ -200,6 +247,12 @@ class TieredCache:
             last = len(self._group_of) - 1
             raise StateError(say(f"{what}, layer {layer}", f"the model has layers 0 to {last}"))
         return self._group_of[layer]
+
+    def offer(self, lane: int) -> None:
+        """Let others share a lane's full pages of its prompt, once every layer has written them."""
+        prompt = self.lanes.prompts.get(lane)
+        if prompt is not None:
+            self.paging.name(lane, prompt.tokens[: self.lanes.written(lane)], prompt.salt)
 
     def _fits(self, where: str, tokens: int) -> None:
         if not 0 <= tokens <= self.limits.max_tokens:

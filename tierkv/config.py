@@ -1,15 +1,16 @@
 """From YAML to a checked configuration. Nothing here allocates."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tierkv import core_plugin, yaml_file
-from tierkv.errors import ConfigError
+from tierkv import __version__, core_plugin, yaml_file
+from tierkv.constants import MAX_PAGE, MAX_ROWS, MIN_PAGE
+from tierkv.errors import ConfigError, Faults, say, show
 from tierkv.registry import CORE, Registry
-from tierkv.structure import Bytes, structure, unknown_keys
+from tierkv.structure import Bytes, keys_of, structure, unknown_keys
 
 DEFAULTS: dict[str, Any] = {
     "backing": {"use": "host"},
@@ -19,7 +20,7 @@ DEFAULTS: dict[str, Any] = {
     "server": {"use": "copy"},
     "installer": {"use": "copy"},
 }
-_KIND = {"backing": "tier", "pool": "tier"} | {
+KINDS = {"backing": "tier", "pool": "tier"} | {
     kind: kind for kind in ("policy", "planner", "server", "installer")
 }
 
@@ -41,6 +42,11 @@ class Backing:
     page: int = 128
     """Records a page, a power of two from 16 to 1024."""
 
+    def __attrs_post_init__(self) -> None:
+        if not MIN_PAGE <= self.page <= MAX_PAGE or self.page & (self.page - 1):
+            wrong = f"must be a power of two from {MIN_PAGE} to {MAX_PAGE}"
+            raise ConfigError(say("page", wrong, got=self.page))
+
 
 @attrs.frozen
 class Pool:
@@ -49,18 +55,42 @@ class Pool:
     slots: int | list[int] = 8192
     """Resident records of each lane and layer, or one number a layer group."""
 
+    def __attrs_post_init__(self) -> None:
+        slots = self.slots if isinstance(self.slots, list) else [self.slots]
+        _within(slots=slots)
+
 
 @attrs.frozen
 class General:
     """The top-level keys that are no component."""
 
     scheme: str | None = None
+    """A plugin's bundle of defaults for everything else."""
     lanes: int = 8
+    """Requests that run at once."""
     max_tokens: int = 65_536
+    """Longest request, prompt and answer together."""
     queries: int = 1
+    """Most query positions a row and step: 1 + drafts."""
     device: str = "cpu"
+    """Where pool, tables and selections lie; torch's name of it."""
     debug: bool = False
+    """Check on every step what is otherwise the caller's word; slow."""
     ops: str = "auto"
+    """Operators: ``reference``, ``native``, a plugin's; ``auto`` takes the fastest that fits."""
+
+    def __attrs_post_init__(self) -> None:
+        _within(lanes=[self.lanes], max_tokens=[self.max_tokens], queries=[self.queries])
+
+
+def _within(**numbers: list[int]) -> None:
+    """Raise ConfigError, a line for each number that is not from 1 to what an int32 can count."""
+    faults = Faults()
+    for key, values in numbers.items():
+        for value in values:
+            if not 1 <= value <= MAX_ROWS:
+                faults.add(say(key, f"must be 1 to {MAX_ROWS:,}", got=value))
+    faults.check()
 
 
 @attrs.frozen
@@ -89,9 +119,15 @@ class Config:
 def make_registry(block: tuple[str, ...] = ()) -> Registry:
     """Load core and the installed plugins but those in `block`."""
     registry = Registry()
-    registry.add_plugin(CORE, core_plugin, CORE)
+    registry.add_plugin(CORE, core_plugin, f"{CORE} {__version__}")
     registry.load(block)
     return registry
+
+
+def blocked(path: str | Path) -> tuple[str, ...]:
+    """Give the plugins that a YAML file blocks; nothing else of it is checked."""
+    section = yaml_file.read(path).get("plugins", {})
+    return tuple(structure("plugins", section, Plugins).block)
 
 
 def read(source: str | Path | Mapping[str, Any], **overrides: Any) -> Config:
@@ -104,44 +140,45 @@ def read(source: str | Path | Mapping[str, Any], **overrides: Any) -> Config:
     """
     raw = dict(source) if isinstance(source, Mapping) else yaml_file.read(source)
     raw |= {key: value for key, value in overrides.items() if value is not None}
-    known = [field.name for field in attrs.fields(General)] + ["model", *DEFAULTS, "plugins"]
-    bad = sorted(str(key) for key in raw if key not in known)
-    if bad:
-        raise ConfigError(f"config: {unknown_keys(bad, known)}")
-    plugins = structure("plugins", raw.pop("plugins", {}), Plugins)
+    faults = Faults()
+    plugins = faults.attempt(structure, "plugins", raw.pop("plugins", {}), Plugins) or Plugins()
     registry = make_registry(tuple(plugins.block))
-    registry.require(plugins.require)
-    return _resolve(raw, registry)
+    faults.attempt(registry.require, plugins.require)
+    known = [*keys_of(General), "model", *DEFAULTS, "plugins"]
+    for line in unknown_keys("config", raw, known):
+        faults.add(line)
+    return _resolve({key: raw[key] for key in raw if key in known}, registry, faults)
 
 
-def _resolve(raw: dict[str, Any], registry: Registry) -> Config:
-    faults: list[str] = []
-
-    def attempt(call: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return call(*arguments)
-        except ConfigError as error:
-            faults.append(str(error))
-            return None
-
+def _resolve(raw: dict[str, Any], registry: Registry, faults: Faults) -> Config:
     scheme = raw.get("scheme")
     defaults = (
-        attempt(registry.get, "scheme", "scheme", scheme) if isinstance(scheme, str) else None
+        faults.attempt(registry.get, "scheme", "scheme", scheme)
+        if isinstance(scheme, str)
+        else None
     )
     merged = _over(DEFAULTS, defaults or {})
     merged = _over(merged, raw)
     model = merged.pop("model", None)
     parts = {name: merged.pop(name) for name in DEFAULTS}
-    general = attempt(structure, "", merged, General)
+    general = faults.attempt(structure, "", merged, General)
+    if general is not None:
+        faults.attempt(_check_ops, registry, general.ops)
     choices, own = {}, {}
     for name, section in parts.items():
         keys = {"backing": Backing, "pool": Pool}.get(name)
-        chosen = attempt(_choose, registry, name, section, keys)
+        chosen = faults.attempt(_choose, registry, name, section, keys)
         if chosen is not None:
             choices[name], own[name] = chosen
-    if faults:
-        raise ConfigError("\n".join(faults))
+    faults.check()
     return Config(general, registry, model, own["backing"], own["pool"], choices)
+
+
+def _check_ops(registry: Registry, name: str) -> None:
+    known = ["auto", *registry.names("ops")]
+    if name not in known:
+        do = "it is not built here, see tierkv doctor" if name == "native" else ""
+        raise ConfigError(say("ops", "unknown operators", got=name, known=known, do=do))
 
 
 def _over(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,23 +198,27 @@ def _over(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shared_keys(section: str) -> set[str]:
     keys = {"backing": Backing, "pool": Pool}.get(section)
-    return {field.name for field in attrs.fields(keys)} if keys else set()
+    return set(keys_of(keys)) if keys else set()
 
 
 def _choose(registry: Registry, name: str, section: Any, keys: type | None) -> tuple[Choice, Any]:
+    kind = KINDS[name]
     if not isinstance(section, Mapping):
-        raise ConfigError(f"{name}: expected a mapping or a name, got {section!r}")
+        wrong = f"expected a mapping or a name, got {show(section)}"
+        raise ConfigError(say(name, wrong, known=registry.names(kind)))
     use = section.get("use")
     if not isinstance(use, str):
-        raise ConfigError(f"{name}.use: expected text, got {use!r}")
-    component = registry.get(f"{name}.use", _KIND[name], use)
-    shared = {key: section[key] for key in section if key in _shared_keys(name)}
-    rest = {key: section[key] for key in section if key not in shared and key != "use"}
-    options = [field.name for field in attrs.fields(component.Options)]
-    bad = sorted(key for key in rest if key not in options)
-    if bad:
-        raise ConfigError(
-            f"{name}: {unknown_keys(bad, ['use', *sorted(_shared_keys(name)), *options])}"
-        )
-    own = structure(name, shared, keys) if keys else None
-    return Choice(use, component, structure(name, rest, component.Options)), own
+        wrong = f"expected text, got {show(use)}"
+        raise ConfigError(say(f"{name}.use", wrong, known=registry.names(kind)))
+    component = registry.get(f"{name}.use", kind, use)
+    shared = sorted(_shared_keys(name))
+    options = keys_of(component.Options)
+    faults = Faults()
+    for line in unknown_keys(name, section, ["use", *shared, *options]):
+        faults.add(line)
+    given = {key: section[key] for key in section if key in shared}
+    own = faults.attempt(structure, name, given, keys) if keys else None
+    given = {key: section[key] for key in section if key in options}
+    chosen = faults.attempt(structure, name, given, component.Options)
+    faults.check()
+    return Choice(use, component, chosen), own

@@ -1,12 +1,21 @@
 """Which request runs in which lane, and how far each is written."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from tierkv.errors import CapacityError, StateError, say
 from tierkv.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The tokens a request was admitted with."""
+
+    tokens: tuple[int, ...]
+    salt: Hashable
 
 
 class Lanes:
@@ -20,6 +29,13 @@ class Lanes:
         """[lanes, layers] tokens written."""
         self.stable: npt.NDArray[np.int64] = np.zeros((limits.lanes, len(spec.groups)), np.int64)
         """[lanes, groups] ``stable`` of the group's last step."""
+        self.device: npt.NDArray[np.int64] = np.zeros((limits.lanes, len(spec.layouts)), np.int64)
+        """[lanes, layers] tokens whose device parts are written."""
+        self.epoch = [0] * limits.lanes
+        """Of each lane, how often a cold call changed what it holds."""
+        self.prompts: dict[int, Prompt] = {}
+        """Lane -> tokens it was admitted with, as far as they still hold."""
+        self._device = [bool(layout.device) for layout in spec.layouts]
         self.open: set[int] = set()
         """Lanes of open steps."""
         self._owners = np.array([group.owner for group in spec.groups])
@@ -46,12 +62,20 @@ class Lanes:
             )
         lane = self._free.pop()
         self._lane_of[request] = lane
-        self.length[lane] = self.stable[lane] = 0
+        self.reset(lane, 0)
         return lane
+
+    def reset(self, lane: int, length: int, stable: int = 0) -> None:
+        """Say that every layer of a lane holds `length` tokens."""
+        self.length[lane] = self.device[lane] = length
+        self.stable[lane] = stable
+        self.epoch[lane] += 1
 
     def unbind(self, request: Hashable) -> None:
         """Free the request's lane."""
-        self._free.append(self._lane_of.pop(request))
+        lane = self._lane_of.pop(request)
+        self.prompts.pop(lane, None)
+        self._free.append(lane)
 
     def closed(self, verb: str, request: Hashable) -> int:
         """Give the request's lane; StateError if it is unknown or in an open step."""
@@ -65,8 +89,9 @@ class Lanes:
         return lane
 
     def written(self, lane: int) -> int:
-        """Tokens written in every layer."""
-        return int(self.length[lane].min())
+        """Tokens written in every layer, device parts too."""
+        written = int(self.length[lane].min())
+        return min(written, *map(int, self.device[lane, self._device]), written)
 
     def touchable(
         self, lanes: Sequence[int], first: Sequence[int], stable: Sequence[int]
@@ -85,10 +110,39 @@ class Lanes:
 
     def advance(self, lane: int, group: int, length: int, stable: int) -> None:
         """Record that a step has written a group up to `length`."""
-        self.length[lane, self._spans[group]] = length
+        span = self._spans[group]
+        whole = self.device[lane, span] >= self.length[lane, span]
+        self.length[lane, span] = length
+        self.device[lane, span][whole] = length
         self.stable[lane, group] = stable
 
     def cut(self, lane: int, group: int, length: int) -> None:
         """Record that a group holds `length` tokens at most."""
-        written = self.length[lane, self._spans[group]]
-        np.minimum(written, length, out=written)
+        for written in (self.length, self.device):
+            span = written[lane, self._spans[group]]
+            np.minimum(span, length, out=span)
+        self.rewrite(lane, length)
+
+    def rewrite(self, lane: int, start: int) -> None:
+        """Record that positions from `start` on may no longer be those of the lane's prompt."""
+        prompt = self.prompts.get(lane)
+        if prompt is not None and start < len(prompt.tokens):
+            self.prompts[lane] = Prompt(prompt.tokens[:start], prompt.salt)
+
+    def copy(self, lane: int, other: int) -> None:
+        """Say that lane `other` holds what `lane` does."""
+        self.length[other], self.device[other] = self.length[lane], self.device[lane]
+        self.stable[other] = self.stable[lane]
+        if lane in self.prompts:
+            self.prompts[other] = self.prompts[lane]
+
+    def extend(self, lane: int, layer: int, start: int, stop: int, kinds: Sequence[str]) -> None:
+        """Record a cold write of a layer's ``tiered`` or ``device`` parts, or of both."""
+        for kind in kinds:
+            written = self.length if kind == "tiered" else self.device
+            if start < written[lane, layer]:
+                self.rewrite(lane, start)
+            written[lane, layer] = stop
+        if "device" not in kinds:
+            self.device[lane, layer] = min(self.device[lane, layer], start)
+        self.epoch[lane] += 1

@@ -5,12 +5,13 @@ from typing import Any
 
 import torch
 
+from tierkv.constants import MAX_ROWS
 from tierkv.errors import ConfigError, say
 from tierkv.layout import KVLayout, Part
 
 
-def whole_number(config: Mapping[str, Any], key: str) -> int:
-    """Give ``config[key]``, a whole number of at least 1.
+def whole_number(config: Mapping[str, Any], key: str, least: int = 1) -> int:
+    """Give ``config[key]``, a whole number of at least `least`.
 
     Raises
     ------
@@ -18,11 +19,10 @@ def whole_number(config: Mapping[str, Any], key: str) -> int:
         If it is missing or something else.
     """
     value = config.get(key)
-    if type(value) is not int or value < 1:
+    if type(value) is not int or not least <= value <= MAX_ROWS:
         missing = "is missing, it " if value is None else ""
-        raise ConfigError(
-            say(f"model.{key}", f"{missing}must be a whole number of at least 1", got=value)
-        )
+        wrong = f"{missing}must be a whole number of at least {least}"
+        raise ConfigError(say(f"model.{key}", wrong, got=value))
     return value
 
 

@@ -1,61 +1,156 @@
-"""Pages of backing rows and the block tables that map positions to them."""
+"""Pages of backing rows, who holds them, and the block tables that map positions to them."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from tierkv.errors import CapacityError, say
 from tierkv.limits import Limits
+from tierkv.prefix_index import PrefixIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Positions of a lane that will be written: from `start`, up to but without `stop`.
+
+    With both equal nothing is written yet, only room is made.
+    """
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A page whose records must be copied, all layers and parts, before the lane writes to it."""
+
+    source: int
+    target: int
 
 
 class Paging:
-    """Who holds which page. All or nothing: a refused call changes nothing."""
+    """Pages are shared: a page is written by its sole holder, and never once the index names it.
+
+    Decide, then apply: a refused call changes nothing.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.page = limits.page
         self.pages = limits.pages
-        self._free = list(range(limits.pages - 1, -1, -1))
-        self._held: list[list[int]] = [[] for _ in range(limits.lanes)]
+        self.index = PrefixIndex(limits.page)
         self.block_table = torch.full((limits.lanes, limits.lane_pages), -1, dtype=torch.int32)
         """[lanes, pages] int32 on the host; -1 unmapped."""
+        self._free = list(range(limits.pages - 1, -1, -1))
+        self._holders = [0] * limits.pages
+        self._held: list[list[int]] = [[] for _ in range(limits.lanes)]
 
     @property
     def used(self) -> int:
-        """Pages that lanes hold."""
-        return self.pages - len(self._free)
+        """Pages that lanes hold, shared ones counted once."""
+        return self.pages - len(self._free) - self.index.idle
 
-    def grow(self, wanted: dict[int, int]) -> None:
-        """Let each lane hold pages for so many tokens at least.
+    def grow(self, spans: Mapping[int, Span]) -> list[Copy]:
+        """Let each lane hold pages up to its span's end, and those of the span alone.
+
+        Returns
+        -------
+        list
+            Copies that the caller makes before anything else happens to these pages.
 
         Raises
         ------
         CapacityError
-            If the free pages do not suffice for all of them.
+            If free and idle pages do not suffice for all of them.
         """
+        shared = self._to_copy(spans)
         missing = {
-            lane: -(-tokens // self.page) - len(self._held[lane]) for lane, tokens in wanted.items()
+            lane: max(self._count(span.stop) - len(self._held[lane]), 0)
+            for lane, span in spans.items()
         }
-        total = sum(max(count, 0) for count in missing.values())
-        if total > len(self._free):
-            raise CapacityError(
-                say(
-                    "backing.capacity",
-                    f"{total} pages of {self.page} tokens are needed, "
-                    f"{len(self._free)} of {self.pages} are free",
-                    do="release a request and retry, or raise it",
-                )
+        total = sum(missing.values()) + len(shared)
+        free = len(self._free) + self.index.idle
+        if total > free:
+            wrong = (
+                f"{total} pages of {self.page} tokens are needed, {free} of {self.pages} are free"
             )
+            do = "release a request and retry, or raise it"
+            raise CapacityError(say("backing.capacity", wrong, do=do))
+        copies = [self._replace(lane, number) for lane, number in shared]
         for lane, count in missing.items():
             for _ in range(count):
-                held = self._held[lane]
-                held.append(self._free.pop())
-                self.block_table[lane, len(held) - 1] = held[-1]
+                self._append(lane, self._take())
+        return copies
+
+    def _count(self, tokens: int) -> int:
+        return -(-tokens // self.page)
+
+    def _to_copy(self, spans: Mapping[int, Span]) -> list[tuple[int, int]]:
+        """Find (lane, number of page) of what is written but not held alone."""
+        found: list[tuple[int, int]] = []
+        left: dict[int, int] = {}
+        for lane, span in spans.items():
+            held = self._held[lane]
+            stop = min(self._count(span.stop), len(held)) if span.start < span.stop else 0
+            for number in range(span.start // self.page, stop):
+                page = held[number]
+                holders = left.setdefault(page, self._holders[page])
+                if holders > 1 or page in self.index:
+                    found.append((lane, number))
+                    left[page] -= 1
+        return found
+
+    def _take(self) -> int:
+        if not self._free:
+            self._free.extend(self.index.evict())
+        return self._free.pop()
+
+    def _append(self, lane: int, page: int) -> None:
+        self.block_table[lane, len(self._held[lane])] = page
+        self._held[lane].append(page)
+        self._hold(page)
+
+    def _replace(self, lane: int, number: int) -> Copy:
+        copy = Copy(self._held[lane][number], self._take())
+        self._held[lane][number] = copy.target
+        self.block_table[lane, number] = copy.target
+        self._hold(copy.target)
+        self._drop(copy.source)
+        return copy
+
+    def _hold(self, page: int) -> None:
+        self._holders[page] += 1
+        self.index.hold(page)
+
+    def _drop(self, page: int) -> None:
+        self._holders[page] -= 1
+        if self._holders[page] == 0:
+            if page in self.index:
+                self.index.rest(page)
+            else:
+                self._free.append(page)
+
+    def share(self, lane: int, pages: Sequence[int]) -> None:
+        """Let an empty lane hold `pages` too, as its first ones."""
+        for page in pages:
+            self._append(lane, page)
+
+    def held(self, lane: int) -> list[int]:
+        """Give the pages of a lane."""
+        return list(self._held[lane])
+
+    def name(self, lane: int, tokens: Sequence[int], salt: Hashable) -> None:
+        """Enter the full pages of a lane's first `tokens` into the prefix index."""
+        full = len(tokens) // self.page
+        self.index.insert(tokens, salt, self._held[lane][:full])
 
     def shrink(self, lane: int, tokens: int) -> None:
-        """Give back the pages of a lane behind so many tokens."""
+        """Give back a lane's pages behind so many tokens, the last first."""
         held = self._held[lane]
-        keep = -(-tokens // self.page)
-        self._free.extend(reversed(held[keep:]))
-        del held[keep:]
+        keep = self._count(tokens)
+        while len(held) > keep:
+            self._drop(held.pop())
         self.block_table[lane, keep:] = -1
 
     def rows(self, lane: int, start: int, stop: int) -> Tensor:

@@ -8,15 +8,26 @@ from typing import Any
 import pluggy
 
 from tierkv import hookspecs
-from tierkv.errors import ConfigError, PluginError, say
+from tierkv.errors import ConfigError, Faults, PluginError, TierKVError, say, show
 from tierkv.hookspecs import PROJECT
+from tierkv.interfaces import Installer, Planner, Policy, Server, Tier
 from tierkv.layout import ModelSpec
+from tierkv.ops import Ops
 
 API_VERSION = 1
 """A plugin may define ``TIERKV_API``; one that needs another version is refused by name."""
 
-KINDS = ("tier", "policy", "planner", "server", "installer", "ops", "scheme")
+INTERFACES: dict[str, type] = {
+    "tier": Tier,
+    "policy": Policy,
+    "planner": Planner,
+    "server": Server,
+    "installer": Installer,
+}
+"""Kinds whose components are classes with that interface."""
+KINDS = (*INTERFACES, "ops", "scheme")
 CORE = "tierkv"
+"""The name under which core registers its own components."""
 
 
 class Registry:
@@ -29,6 +40,8 @@ class Registry:
         self._plugins.add_hookspecs(hookspecs)
         self.distributions: dict[str, str] = {}
         """Plugin name -> distribution and version, of those that loaded."""
+        self.brought: dict[str, list[tuple[str, str]]] = {}
+        """Plugin name -> kind and name of each component it registered."""
         self.broken: dict[str, PluginError] = {}
         """Plugin name -> why it did not load."""
         self.blocked: set[str] = set()
@@ -43,11 +56,8 @@ class Registry:
             try:
                 self.add_plugin(entry.name, self._import(entry), origin)
             except (Exception, SystemExit) as error:  # sys.exit at import happens
-                why = (
-                    str(error)
-                    if isinstance(error, PluginError)
-                    else f"{type(error).__name__}: {error}"
-                )
+                own = isinstance(error, PluginError)
+                why = str(error) if own else f"{type(error).__name__}: {error}"
                 self.broken[entry.name] = PluginError(
                     say(f"plugin {entry.name} ({origin})", f"does not load, {why}",
                         do=f"reinstall {origin}, or add {entry.name} to plugins.block")
@@ -75,12 +85,15 @@ class Registry:
             for kind, known in registrar.added:
                 del self._components[kind][known], self._origin[kind, known]
             raise
-        self.distributions[name] = origin
+        self.distributions[name], self.brought[name] = origin, registrar.added
 
     def add(self, kind: str, name: str, component: Any, origin: str = CORE) -> None:
         """Register one component under a kebab-case name."""
         if kind not in KINDS:
             raise PluginError(say(f"register {name}", "unknown kind", got=kind, known=KINDS))
+        wrong = _unfit(kind, component)
+        if wrong:
+            raise PluginError(say(f"{kind} {name} of {origin}", wrong))
         if name in self._components[kind]:
             raise PluginError(
                 say(
@@ -106,37 +119,60 @@ class Registry:
         return {name: self._origin[kind, name] for name in sorted(self._components[kind])}
 
     def require(self, names: Iterable[str]) -> None:
-        """Raise for each required plugin that did not load."""
+        """Raise ConfigError, a line for each required plugin that did not load."""
+        faults = Faults()
         for name in names:
             if name in self.broken:
-                raise ConfigError(f"plugins.require: {self.broken[name]}")
-            if name not in self.distributions:
-                raise ConfigError(
-                    say(
-                        "plugins.require",
-                        "is not installed",
-                        got=name,
-                        known=sorted(self.distributions),
-                        do=f"pip install tierkv-{name}",
-                    )
-                )
+                faults.add(f"plugins.require: {self.broken[name]}")
+            elif name in self.blocked:
+                faults.add(say("plugins.require", "is in plugins.block too", got=name))
+            elif name not in self.distributions:
+                known = sorted(self.distributions)
+                do = f"pip install tierkv-{name}"
+                faults.add(say("plugins.require", "is not installed", got=name, known=known, do=do))
+        faults.check()
 
     def model(self, config: Mapping[str, Any]) -> ModelSpec:
         """Ask the plugins for a model's specification."""
-        spec: ModelSpec | None = self._plugins.hook.tierkv_model(model_config=config)
-        if spec is None:
-            raise ConfigError(
-                say(
-                    "model",
-                    "no plugin knows this family",
-                    got=config.get("model_type"),
-                    do=self._hint() or "install a plugin that implements tierkv_model",
-                )
-            )
-        return spec
+        family = config.get("model_type")
+        if not isinstance(family, str):
+            raise ConfigError(say("model.family", f"expected text, got {show(family)}"))
+        for hook in reversed(self._plugins.hook.tierkv_model.get_hookimpls()):
+            try:
+                spec: Any = hook.function(model_config=config)
+            except TierKVError:
+                raise
+            except Exception as error:
+                origin = self.distributions[hook.plugin_name]
+                why = f"plugin {hook.plugin_name} ({origin}) failed on it, {error!r}"
+                do = f"report it to {origin}"
+                raise PluginError(say("model", why, do=do)) from error
+            if isinstance(spec, ModelSpec):
+                return spec
+        do = self._hint() or "install a plugin that implements tierkv_model"
+        raise ConfigError(say("model.family", "no plugin knows it", got=family, do=do))
+
+    def reads_models(self, plugin: str) -> bool:
+        """Whether a plugin implements ``tierkv_model``."""
+        hooks = self._plugins.hook.tierkv_model.get_hookimpls()
+        return any(hook.plugin_name == plugin for hook in hooks)
 
     def _hint(self) -> str:
-        return "; ".join(str(error) for error in self.broken.values())
+        hints = [str(error) for error in self.broken.values()]
+        hints += [f"plugin {name} is in plugins.block" for name in sorted(self.blocked)]
+        return "; ".join(hints)
+
+
+def _unfit(kind: str, component: Any) -> str:
+    """Say why `component` cannot be one of its kind; empty if it can."""
+    wanted = INTERFACES.get(kind, Mapping if kind == "scheme" else Ops)
+    if kind not in INTERFACES:
+        fits = isinstance(component, wanted)
+        return "" if fits else f"must be of type {wanted.__name__}, got {show(component)}"
+    if not isinstance(component, type) or not issubclass(component, wanted):
+        return f"must be a class derived from tierkv.{wanted.__name__}, got {show(component)}"
+    lacks = sorted(getattr(component, "__abstractmethods__", ()))
+    return f"{component.__name__} does not implement {', '.join(lacks)}" if lacks else ""
 
 
 class Registrar:

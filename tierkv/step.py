@@ -53,6 +53,7 @@ class Step:
 
     def __enter__(self) -> Step:
         self.cache.lanes.open.update(lane for lane in self.rows["lanes"] if lane >= 0)
+        self.stepper.open = True
         return self
 
     def __exit__(
@@ -62,6 +63,7 @@ class Step:
         trace: TracebackType | None,
     ) -> None:
         self.cache.lanes.open.difference_update(self.rows["lanes"])
+        self.stepper.open = False
         unfinished = "" if error else refusals.unfinished(self)
         if error or unfinished:
             self._abandon()
@@ -94,9 +96,9 @@ class Step:
             raise StateError(
                 say(where, "a part was given already", got=given, known=sorted(missing))
             )
-        cache.store.append(layer, parts, self.batch.rows, fresh)
         complete = missing.isdisjoint(fresh)
-        missing.difference_update(parts)
+        missing.difference_update(parts)  # first: from here on a failure may leave half of it
+        cache.store.append(layer, parts, self.batch.rows, fresh)
         if not cache.store.addressable and not complete and missing.isdisjoint(fresh):
             live = self.batch.rows >= 0
             cache.store.write(layer, self.batch.rows[live].long(), stepper.fresh[layer][live])
@@ -149,8 +151,9 @@ class Step:
     def _advance(self) -> None:
         """Record what the step has written."""
         for number in self.touched:
-            for lane, kv_len, _, stable in zip(*self.rows.values(), strict=True):
+            for lane, kv_len, q_len, stable in zip(*self.rows.values(), strict=True):
                 if lane >= 0:
+                    self.cache.lanes.rewrite(lane, kv_len - q_len)
                     self.cache.lanes.advance(lane, number, kv_len, stable)
 
     def _abandon(self) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tierkv.errors import CapacityError, ShapeError, StateError, say
+from tierkv.paging import Span
 from tierkv.step import Step
 from tierkv.types import Batch
 
@@ -33,6 +34,8 @@ class Stepper:
             return torch.zeros(size, dtype=torch.int32, device=device)
 
         self.cache = cache
+        self.open = False
+        """Whether a step is open, whose batch the buffers are."""
         self.batch = Batch(
             key=key, queries=queries, page=limits.page, lanes=buffer(batch), kv_len=buffer(batch),
             q_len=buffer(batch), stable=buffer(batch), rows=buffer(batch, queries),
@@ -89,21 +92,31 @@ class Stepper:
         rows["stable"] = _numbers("stable", stable, width, first)
         self._check(rows, first)
         cache = self.cache
+        cache.installer.drain()  # pending work reads the buffers and pages that follow
         live = [i for i, lane in enumerate(rows["lanes"]) if lane >= 0]
         touchable = cache.lanes.touchable(
             [rows["lanes"][i] for i in live], [first[i] for i in live],
             [rows["stable"][i] for i in live],
         )  # fmt: skip
-        cache.paging.grow({rows["lanes"][i]: rows["kv_len"][i] for i in live})
+        spans = {rows["lanes"][i]: Span(first[i], rows["kv_len"][i]) for i in live}
+        cache.store.copy_pages(cache.paging.grow(spans))
+        self.fill(rows)
+        return Step(self, rows, touchable.tolist())
+
+    def fill(self, rows: Mapping[str, list[int]]) -> None:
+        """Write lanes, kv_len, q_len and stable, [B] each, and what follows from them."""
         for name, values in rows.items():
             getattr(self.batch, name).copy_(torch.tensor(values, dtype=torch.int32))
-        table = cache.paging.block_table[rows["lanes"]]
+        table = self.cache.paging.block_table[rows["lanes"]]
         self.batch.block_table.copy_(table)
         self.batch.rows.copy_(self._rows(table, rows))
-        return Step(self, rows, touchable.tolist())
 
     def _check(self, rows: Mapping[str, list[int]], first: list[int]) -> None:
         lanes, limits = self.cache.lanes, self.cache.limits
+        if self.open:
+            raise StateError(
+                say("begin", "the stepper is in an open step", do="end it, or make another stepper")
+            )
         used = [lane for lane in rows["lanes"] if lane != -1]
         if len(set(used)) < len(used):
             raise StateError(say("begin", "a lane stands twice", got=rows["lanes"]))

@@ -1,15 +1,16 @@
 """The records of every position: tiered parts in the backing, device parts beside the pool."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from tierkv.errors import CapacityError, ShapeError, say
+from tierkv.errors import CapacityError, ShapeError, StateError, say
 from tierkv.interfaces.tier import SupportsView, Tier
 from tierkv.layout import Part
 from tierkv.limits import Limits
 from tierkv.ops import Ops
+from tierkv.paging import Copy
 
 Records = Mapping[str, Tensor] | Tensor
 """Part name -> [..., width] in the part's dtype, or [..., stride] uint8 of whole records."""
@@ -19,7 +20,7 @@ class Store:
     """Writes and reads records by backing row, whichever tier holds them."""
 
     def __init__(self, limits: Limits, ops: Ops, backing: Tier) -> None:
-        self._layouts = limits.spec.layouts
+        self._layouts, self._page = limits.spec.layouts, limits.page
         self._parts = [{part.name: part for part in layout.parts} for layout in self._layouts]
         self._append = ops.append
         self._backing = backing
@@ -64,6 +65,26 @@ class Store:
                 raise ShapeError(say(f"{what}, layer {layer}", wrong, got=_seen(rows)))
         return records
 
+    def kinds(self, what: str, layer: int, parts: Mapping[str, Tensor]) -> list[str]:
+        """Say whether these are the layer's ``tiered`` parts, its ``device`` parts, or both.
+
+        Raises
+        ------
+        StateError
+            If some are missing: each kind comes whole.
+        """
+        found = []
+        layout = self._layouts[layer]
+        for kind, wanted in (("tiered", layout.tiered), ("device", layout.device)):
+            names = {part.name for part in wanted}
+            if names.isdisjoint(parts):
+                continue
+            if not names.issubset(parts):
+                wrong, do = f"{kind} parts come together", f"pass {sorted(names)}"
+                raise StateError(say(f"{what}, layer {layer}", wrong, got=sorted(parts), do=do))
+            found.append(kind)
+        return found
+
     def append(
         self, layer: int, parts: Mapping[str, Tensor], rows: Tensor, fresh: Mapping[str, Tensor]
     ) -> None:
@@ -92,6 +113,21 @@ class Store:
             for name, view in layout.views(records).items():
                 view.copy_(parts[name])
             self.write(layer, rows, records)
+
+    def copy_pages(self, copies: Sequence[Copy]) -> None:
+        """Copy pages, in every layer and part."""
+        if not copies:
+            return
+        source, target = (
+            torch.cat([torch.arange(n * self._page, (n + 1) * self._page) for n in pages])
+            for pages in zip(*((copy.source, copy.target) for copy in copies), strict=True)
+        )
+        for layer, layout in enumerate(self._layouts):
+            records = torch.empty((len(source), layout.stride), dtype=torch.uint8)
+            self._backing.read(layer, source, records).wait()
+            self.write(layer, target, records)
+            for part in self.device[layer].values():
+                part[target.to(part.device)] = part[source.to(part.device)]
 
     def read(self, layer: int, rows: Tensor) -> dict[str, Tensor]:
         """Read all parts of `rows` [n] int64: name -> [n, width], on the host for tiered ones."""

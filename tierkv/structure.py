@@ -52,7 +52,12 @@ def _one_or_many(value: Any, _: Any) -> int | list[int]:
     return value
 
 
-def _list(kind: Any, converter: cattrs.Converter) -> Any:
+def _is_list(kind: Any) -> bool:
+    origin: Any = get_origin(kind)
+    return origin is list
+
+
+def _list(kind: Any, converter: Any) -> Any:
     # cattrs itself would take the letters of a text for a list of texts.
     inner = list_structure_factory(kind, converter)
 
@@ -77,7 +82,8 @@ def _make() -> cattrs.Converter:
     _strict(converter, bool, "true or false")
     converter.register_structure_hook(Bytes, _bytes)
     converter.register_structure_hook_func(lambda kind: kind == int | list[int], _one_or_many)
-    converter.register_structure_hook_factory(lambda kind: get_origin(kind) is list, _list)
+    lists: Any = _list
+    converter.register_structure_hook_factory(_is_list, lists)
     converter.register_structure_hook_func(
         lambda kind: kind == int | Literal["all"], _number_or_all
     )
@@ -101,7 +107,7 @@ def unknown_keys(where: str, raw: Mapping[Any, Any], known: Sequence[str]) -> li
 
 def _say(error: BaseException, kind: Any) -> str:
     if isinstance(error, ForbiddenExtraKeysError):  # of a class within an options class
-        known = [field.name for field in attrs.fields(error.cl)]
+        known = keys_of(error.cl)
         return f"unknown key {', '.join(sorted(error.extra_fields))}; known {', '.join(known)}"
     if isinstance(error, ConfigError):  # from an options class; it names its own field
         return f".{error}"
@@ -121,6 +127,11 @@ def _lines(where: str, text: str) -> Iterator[str]:
         yield f"{path}.{line}".lstrip(".")
 
 
+def keys_of(kind: Any) -> list[str]:
+    """Give the keys that make a `kind`, an attrs class."""
+    return [field.name for field in attrs.fields(kind)]
+
+
 def structure(where: str, raw: Any, kind: type[T]) -> T:
     """Make a `kind`, an attrs class, of the mapping `raw`.
 
@@ -132,7 +143,7 @@ def structure(where: str, raw: Any, kind: type[T]) -> T:
     if not isinstance(raw, Mapping):
         raise ConfigError(f"{where}: expected a mapping, got {show(raw)}")
     faults = Faults()
-    known = [field.name for field in attrs.fields(kind)]
+    known = keys_of(kind)
     for line in unknown_keys(where or "config", raw, known):
         faults.add(line)
     made: Any = None

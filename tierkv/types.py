@@ -95,7 +95,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class GroupStats:
-    """Counts of one layer group since the cache was built (see SEMANTICS of the counters)."""
+    """Counts of one layer group since the cache was built (see docs/semantics.md)."""
 
     layers: tuple[int, ...]
     steps: int = 0

@@ -12,4 +12,5 @@ NB_MODULE(_native, m) {
   tierkv::bind_plan(m);
   tierkv::bind_place(m);
   tierkv::bind_move(m);
+  tierkv::bind_worker(m);
 }

@@ -18,8 +18,8 @@ class Planner(Component, ABC):
     2. :meth:`plan` at the owner layer of a group, once a step. The plan stays frozen until the
        same group of the same batch is planned again; followers are served from it.
 
-    The implementer owes: the classification and order of SEMANTICS section 2, nothing else
-    written than the plan and the group's counters.
+    The implementer owes: the classification and order of docs/semantics.md; nothing is written
+    but the plan and the group's counters.
     """
 
     @abstractmethod

@@ -8,4 +8,13 @@ from tierkv.policies.set_fifo import Fifo, SetFifo
 from tierkv.policies.table_policy import TablePolicy
 from tierkv.policies.unbounded import Unbounded
 
-__all__ = ["Clock", "Fifo", "LastStep", "Lru", "OperatorPolicy", "SetFifo", "TablePolicy", "Unbounded"]
+__all__ = [
+    "Clock",
+    "Fifo",
+    "LastStep",
+    "Lru",
+    "OperatorPolicy",
+    "SetFifo",
+    "TablePolicy",
+    "Unbounded",
+]

@@ -1,5 +1,6 @@
 """Policies that keep the two residency tables."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,6 @@ import torch
 from torch import Tensor
 
 from tierkv.constants import Counter
-from tierkv.errors import ConfigError, say
 from tierkv.interfaces.policy import Policy
 from tierkv.limits import Limits
 from tierkv.ops import Ops
@@ -66,10 +66,8 @@ class TablePolicy(Policy):
     def footprint(cls, options: Any, limits: Limits) -> int:
         total = 0
         for slots in limits.slots:
-            if slots < 1:
-                raise ConfigError(say("pool.slots", "must be at least 1", got=slots))
             for shape, dtype, _ in cls._shapes(options, limits, slots):
-                total += torch.Size(shape).numel() * dtype.itemsize
+                total += math.prod(shape) * dtype.itemsize
         return total
 
     def choose(self, lane: int, misses: Tensor, hits: Tensor) -> Tensor:

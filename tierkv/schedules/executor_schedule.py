@@ -44,9 +44,7 @@ class ExecutorSchedule(Schedule):
         plan = placement.plan
         if policy is not None:
             policy.place(plan)
-        self._install(
-            plan.batch.lanes, plan.miss_from, plan.miss_count, placement.slot, rows, pool
-        )
+        self._install(plan.batch.lanes, plan.miss_from, plan.miss_count, placement.slot, rows, pool)
 
     def fence(self, layer: int) -> None:
         self._finish("buffer", layer % self._depth)

@@ -23,9 +23,7 @@ class InlineSchedule(Schedule):
         self, placement: Placement, layer: int, rows: list[Tensor], pool: list[Tensor]
     ) -> None:
         plan = placement.plan
-        self._install(
-            plan.batch.lanes, plan.miss_from, plan.miss_count, placement.slot, rows, pool
-        )
+        self._install(plan.batch.lanes, plan.miss_from, plan.miss_count, placement.slot, rows, pool)
 
     def fence(self, layer: int) -> None:
         pass

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import os
 
 import torch
 from torch import Tensor
@@ -29,6 +30,11 @@ def advise_random(pointer: int, nbytes: int) -> bool:
     return advise(pointer, nbytes, _MADV_RANDOM)
 
 
+def installed() -> int:
+    """Bytes of main memory that the machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def allocate(
     where: str, shape: tuple[int, ...], device: torch.device, pinned: bool = False
 ) -> Tensor:
@@ -53,8 +59,10 @@ def allocate(
         if device.type != "cpu" or pinned:
             return torch.empty(shape, dtype=torch.uint8, device=device, pin_memory=pinned)
         spare = HUGE_PAGE if nbytes >= HUGE_PAGE else 0
+        if nbytes > installed():  # it would be given, and the process ended once it is touched
+            raise MemoryError
         memory = torch.empty(nbytes + spare, dtype=torch.uint8)
-    except (RuntimeError, MemoryError):
+    except (RuntimeError, MemoryError, OverflowError):
         raise CapacityError(
             say(where, f"{nbytes:,} bytes were refused on {device}", do="lower it, or free memory")
         ) from None

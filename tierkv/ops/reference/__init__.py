@@ -1,4 +1,4 @@
-"""The executable specification: plain torch, any device, readable first. See SEMANTICS in docs."""
+"""The executable specification: plain torch, any device, readable first. See docs/semantics.md."""
 
 from tierkv.ops.reference.move import append, install, serve
 from tierkv.ops.reference.place_clock import place_clock

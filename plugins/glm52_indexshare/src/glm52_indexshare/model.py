@@ -19,14 +19,18 @@ def indexer_types(config: Mapping[str, Any], layers: int) -> list[str]:
     ``max(i - offset + 1, 0)`` is a multiple of ``freq``.
     """
     types, where = config.get("indexer_types"), "model.indexer_types"
-    if types is None and config.get("index_topk_pattern") is not None:
+    pattern = config.get("index_topk_pattern")
+    if types is None and pattern is not None:
         where = "model.index_topk_pattern"
         letters = {"F": _FULL, "S": _SHARED}
-        types = [letters.get(letter, letter) for letter in config["index_topk_pattern"]]
+        types = [letters.get(letter, letter) for letter in str(pattern)]
     if types is None:
-        freq = whole_number({"index_topk_freq": 1, **config}, "index_topk_freq")
-        offset = int(config.get("index_skip_topk_offset", 2))
+        defaults = {"index_topk_freq": 1, "index_skip_topk_offset": 2, **config}
+        freq = whole_number(defaults, "index_topk_freq")
+        offset = whole_number(defaults, "index_skip_topk_offset", least=0)
         return [_SHARED if max(i - offset + 1, 0) % freq else _FULL for i in range(layers)]
+    if not isinstance(types, list):
+        raise ConfigError(say(where, f"expected a list of {layers} types", got=types))
     if len(types) != layers:
         raise ConfigError(say(where, f"must name {layers} layers", got=len(types)))
     for kind in types:

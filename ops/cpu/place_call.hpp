@@ -1,0 +1,84 @@
+// The arguments of the placement operators, read from Python.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "place_clock.hpp"
+#include "place_last_step.hpp"
+#include "place_lru.hpp"
+#include "place_set_fifo.hpp"
+#include "place_unbounded.hpp"
+#include "tensor.hpp"
+
+namespace tierkv {
+
+// What every policy is given. The readers of single policies below take its further tables.
+struct PlaceCall {
+  Reader read;
+  PlaceArgs a;
+  PyObject* tables;
+
+  PlaceCall(nanobind::handle lanes, nanobind::handle kind, nanobind::handle index,
+            nanobind::handle miss_id, nanobind::handle miss_from, nanobind::handle miss_count,
+            nanobind::handle tables_, nanobind::handle slot, nanobind::handle count,
+            nanobind::handle counters)
+      : tables(tables_.ptr()) {
+    const Array kinds = read.any(kind.ptr(), 3);
+    const std::int64_t b = kinds.shape[0], q = kinds.shape[1], k = kinds.shape[2];
+    a.rows = static_cast<int>(b);
+    a.entries = static_cast<int>(q * k);
+    a.top_k = static_cast<int>(k);
+    a.lanes = read.dense<std::int32_t>(lanes.ptr(), {b});
+    a.kind = read.dense<std::int8_t>(kind.ptr(), {b, q, k});
+    a.index = read.dense<std::int32_t>(index.ptr(), {b, q, k});
+    a.miss_id = read.dense<std::int32_t>(miss_id.ptr(), {b, q * k});
+    a.miss_from = read.dense<std::int32_t>(miss_from.ptr(), {b, q * k});
+    a.miss_count = read.dense<std::int32_t>(miss_count.ptr(), {b});
+    a.slot = read.dense<std::int32_t>(slot.ptr(), {b, q * k});
+    a.count = read.dense<std::int32_t>(count.ptr(), {b});
+    a.counters = read.dense<std::int64_t>(counters.ptr(), {kCounterCount});
+  }
+
+  // Read slot_of and id_at, if the policy has as many tables as given.
+  bool has_tables(int count) {
+    if (read.parts(tables, count) != count) return false;
+    a.slot_of = read.slot_table(table(0));
+    a.id_at = read.matrix<std::int32_t>(table(1));
+    return read.good;
+  }
+
+  PyObject* table(int i) const { return PyList_GET_ITEM(tables, i); }
+};
+
+inline SetFifo read_set_fifo(PlaceCall& call, int hashing) {
+  SetFifo policy;
+  policy.hashing = hashing;
+  if (call.has_tables(3)) policy.hand = call.read.matrix<std::int32_t>(call.table(2));
+  return policy;
+}
+
+inline Clock read_clock(PlaceCall& call, int hashing) {
+  Clock policy;
+  policy.hashing = hashing;
+  if (!call.has_tables(4)) return policy;
+  policy.hand = call.read.matrix<std::int32_t>(call.table(2));
+  const std::int64_t lanes = policy.hand.rows, sets = policy.hand.columns;
+  // More than one word a set is more than 64 ways: the reference's.
+  auto* visited = call.read.dense<std::int64_t>(call.table(3), {lanes, sets, 1});
+  policy.visited = {visited, sets, lanes, sets};
+  return policy;
+}
+
+inline Lru read_lru(PlaceCall& call) {
+  Lru policy;
+  if (call.has_tables(3)) policy.order = call.read.matrix<std::int32_t>(call.table(2));
+  return policy;
+}
+
+template <class Policy>
+Policy read_plain(PlaceCall& call) {
+  call.has_tables(2);
+  return {};
+}
+
+}  // namespace tierkv

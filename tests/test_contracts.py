@@ -1,0 +1,71 @@
+"""Every registered component under its contract: a new name is tested without being listed."""
+
+import pytest
+
+from tierkv.config import make_registry
+from tierkv.testing import PolicyContract, SchemeContract, TierContract
+
+REGISTRY = make_registry()
+CONTRACTS = {
+    "tier": TierContract,
+    "policy": PolicyContract,
+    "planner": SchemeContract,
+    "server": SchemeContract,
+    "installer": SchemeContract,
+}
+HOOKS = {
+    ("policy", "unbounded"): {"slots": 96},
+    ("policy", "clock"): {"options": {"ways": 8}},
+}
+"""What a component needs to be told beside its class."""
+
+
+def contract(kind: str, name: str) -> type:
+    component = REGISTRY.get(kind, kind, name)
+    what = "make" if kind in ("tier", "policy") else kind
+    words = f"{kind}-{name}".title().replace("-", "")
+    return type(
+        f"Test{words}", (CONTRACTS[kind],), {what: component, **HOOKS.get((kind, name), {})}
+    )
+
+
+for _kind in CONTRACTS:
+    for _name in REGISTRY.names(_kind):
+        _class = contract(_kind, _name)
+        globals()[_class.__name__] = _class
+
+
+class TestSetFifoOfManySets(PolicyContract):
+    make = REGISTRY.get("policy", "policy", "set-fifo")
+    options = {"ways": 4}
+
+
+class TestSetFifoByLowBits(PolicyContract):
+    make = REGISTRY.get("policy", "policy", "set-fifo")
+    options = {"ways": 2, "hash": "low-bits"}
+    slots = 6
+
+
+class TestLruOfFewSlots(PolicyContract):
+    make = REGISTRY.get("policy", "policy", "lru")
+    slots = 5
+
+
+class TestPrivateSelections(SchemeContract):
+    server = REGISTRY.get("server", "server", "copy")
+    options = {"server": {"depth": 0}}
+
+
+class TestOneSelection(SchemeContract):
+    server = REGISTRY.get("server", "server", "copy")
+    options = {"server": {"depth": 1}}
+
+
+@pytest.mark.parametrize("kind", CONTRACTS)
+def test_every_registered_name_is_under_contract(kind):
+    what = "make" if kind in ("tier", "policy") else kind
+    tested = {vars(case).get(what) for case in CONTRACTS[kind].__subclasses__()}
+    names = REGISTRY.names(kind)
+    assert names
+    untested = [name for name in names if REGISTRY.get(kind, kind, name) not in tested]
+    assert not untested, f"{kind} {untested} has no {CONTRACTS[kind].__name__}"

@@ -1,0 +1,38 @@
+"""How commands write: aligned text for people, JSON for programs."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+_STEP = 1024
+
+
+def json_option(command: F) -> F:
+    """Add ``--json``, given to the command as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout.")(command)
+
+
+def write_json(value: Any) -> None:
+    """Write one JSON document."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def write_table(rows: Iterable[Sequence[str]]) -> None:
+    """Write rows in columns; the last column is as wide as it wants to be."""
+    rows = list(rows)
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo("  ".join(cells).rstrip())
+
+
+def size(nbytes: float) -> str:
+    """Write a number of bytes for people: ``1.5 GiB``."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if nbytes < _STEP:
+            return f"{nbytes:,.0f} {unit}" if unit == "bytes" else f"{nbytes:.1f} {unit}"
+        nbytes /= _STEP
+    return f"{nbytes:,.1f} TiB"

@@ -1,0 +1,126 @@
+"""The rows of a batch and the requests that hold their tokens."""
+
+from collections.abc import Sequence
+from itertools import count
+
+from tierkv.cache import TieredCache
+from tierkv.errors import CapacityError, StateError, say
+
+
+class Rows:
+    """One request a row, all equally long: a row's left padding counts as positions.
+
+    Padding is written like any token but never selected, so it is never in a pool.
+    """
+
+    def __init__(self, tiered: TieredCache) -> None:
+        self.tiered = tiered
+        self.requests: list[str] = []
+        """The request of each row."""
+        self.length = 0
+        """Tokens of each row, padding included."""
+        self._stable = 0
+        self._lane_of: dict[str, int] = {}
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    @property
+    def lanes(self) -> list[int]:
+        """The lane of each row."""
+        return [self._lane_of[request] for request in self.requests]
+
+    def open(self, rows: int) -> None:
+        """Make sure that the batch has `rows` rows; an empty one takes any number.
+
+        Raises
+        ------
+        CapacityError, StateError
+            Nothing was changed.
+        """
+        if rows == len(self):
+            return
+        if self.length:
+            wrong = f"the cache holds {len(self)} rows"
+            raise StateError(say("batch", wrong, got=rows, do="reset it first"))
+        self._check_lanes(rows)
+        self.clear()
+        self.requests = self._admit(rows)
+
+    def advance(self, length: int, stable: int) -> None:
+        """Record that a forward wrote up to `length`, of which `stable` tokens stay."""
+        self.length, self._stable = length, stable
+
+    def crop(self, length: int) -> None:
+        """Forget what lies behind `length`; rejected drafts cost nothing."""
+        if length < self._stable:
+            self.truncate(length)
+        self.length = length
+
+    def truncate(self, length: int) -> None:
+        """Cut every layer of every row to `length` tokens."""
+        for request in self.requests:
+            self.tiered.truncate(request, length)
+        self.length, self._stable = length, min(self._stable, length)
+
+    def clear(self) -> None:
+        """End all requests."""
+        for request in self.requests:
+            self._release(request)
+        self.requests, self.length, self._stable = [], 0, 0
+
+    def rearrange(self, rows: Sequence[int]) -> None:
+        """Let row ``i`` hold what row ``rows[i]`` held; a row named again is copied.
+
+        Raises
+        ------
+        CapacityError, StateError
+            Nothing was changed.
+        """
+        if any(not 0 <= row < len(self) for row in rows):
+            wrong = f"the cache holds {len(self)} rows"
+            raise StateError(say("batch", wrong, got=list(rows), do="name rows of it"))
+        self._check_lanes(len(rows))
+        spare = [name for row, name in enumerate(self.requests) if row not in rows]
+        copies = len(rows) - len(set(rows))
+        spare += self._admit(copies - len(spare), reserve=self.length)
+        requests: list[str] = []
+        for row in rows:
+            name = self.requests[row]
+            requests.append(self._copy(name, spare.pop()) if name in requests else name)
+        for name in spare:
+            self._release(name)
+        self.requests = requests
+
+    def _check_lanes(self, rows: int) -> None:
+        lanes = self.tiered.limits.lanes
+        if rows > lanes:
+            wrong = f"the cache was made for {lanes} rows"
+            raise CapacityError(say("batch", wrong, got=rows, do="raise it"))
+
+    def _admit(self, number: int, reserve: int = 0) -> list[str]:
+        """Admit so many requests, or none."""
+        admitted: list[str] = []
+        try:
+            for _ in range(number):
+                name = f"row {next(self._numbers)}"
+                self._lane_of[name] = self.tiered.admit(name, reserve)
+                admitted.append(name)
+        except CapacityError:
+            for name in admitted:
+                self._release(name)
+            raise
+        return admitted
+
+    def _release(self, name: str) -> None:
+        self.tiered.release(name)
+        del self._lane_of[name]
+
+    def _copy(self, source: str, target: str) -> str:
+        """Write all that `source` holds to `target`, one layer at a time."""
+        self.tiered.truncate(target, 0)
+        for layer in range(len(self.tiered.limits.spec.layouts)):
+            records = self.tiered.read(source, layer, 0, self.length)
+            self.tiered.prefill(target, layer, records)
+        return target

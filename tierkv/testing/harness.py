@@ -1,0 +1,218 @@
+"""A cache and its model side by side: make a call on both, compare all that can be seen."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tierkv.cache import TieredCache
+from tierkv.step import Step
+from tierkv.stepper import Stepper
+from tierkv.testing.mirror import Mirror
+from tierkv.testing.model import Row, RowPlan
+from tierkv.testing.model_policies import Residency
+
+Ids = list[list[list[int]]]
+"""[B][Q][K] positions."""
+
+
+class Interrupted(Exception):  # noqa: N818 - nobody's error
+    """Raised in the middle of a step to see what it leaves behind."""
+
+
+@dataclass
+class Request:
+    """What a request has written."""
+
+    lane: int
+    length: list[int]
+    """Per group."""
+    stable: list[int]
+    """Per group, at its last step."""
+
+
+class Harness:
+    """Makes calls on a cache and on the model of it; :meth:`check` compares.
+
+    Parameters
+    ----------
+    make
+        Makes the policy's model, one lane each; None only checks what holds of every policy.
+    pooled
+        Whether residents lie in the cache's pool; a scheme may keep them elsewhere.
+    watched
+        Compare tables and pool between calls, which waits for all that is pending. Without it only
+        what is planned and served is compared, and a model is needed.
+    """
+
+    def __init__(
+        self,
+        cache: TieredCache,
+        make: Callable[[], Residency] | None = None,
+        pooled: bool = True,
+        watched: bool = True,
+    ) -> None:
+        self.cache, self.spec = cache, cache.limits.spec
+        self.pooled, self.watched = pooled, watched
+        self.requests: dict[Hashable, Request] = {}
+        self.mirror = Mirror(cache, make)
+        self._bytes = torch.Generator().manual_seed(0)
+        self._steppers: dict[tuple[int, int], Stepper] = {}
+
+    def check(self) -> None:
+        """Compare tables, counters, pool and lengths, with nothing pending."""
+        if not self.watched:
+            return
+        self.cache.installer.drain()
+        stable = [[0] * self.cache.limits.lanes for _ in self.spec.groups]
+        for name, request in self.requests.items():
+            length = self.cache.length(name)
+            assert length == min(request.length), f"length of {name!r} is {length}, not {request}"
+            for group, known in enumerate(stable):
+                known[request.lane] = request.stable[group]
+        self.mirror.check(stable, self.pooled)
+
+    def admit(self, name: Hashable, tokens: int = 0, reserve: int = 0) -> int:
+        """Admit a request with some tokens; give its lane."""
+        lane = self.cache.admit(name, reserve)
+        assert lane not in [request.lane for request in self.requests.values()], lane
+        none = [0] * len(self.spec.groups)
+        self.requests[name] = Request(lane, list(none), list(none))
+        self.prefill(name, none, tokens)
+        return lane
+
+    def prefill(self, name: Hashable, starts: Sequence[int], end: int) -> None:
+        """Write each group's layers from its start to `end`."""
+        request = self.requests[name]
+        for group, (members, start) in enumerate(zip(self.spec.groups, starts, strict=True)):
+            for layer in members.layers:
+                records = self._draw(layer, end - start)
+                self.cache.prefill(name, layer, records, start)
+                self._written(request.lane, layer, range(start, end), records)
+            request.length[group] = end
+
+    def truncate(self, name: Hashable, length: int) -> None:
+        """Take tokens back."""
+        self.cache.truncate(name, length)
+        request = self.requests[name]
+        request.length = [min(length, known) for known in request.length]
+        request.stable = [min(length, known) for known in request.stable]
+        for group in range(len(self.spec.groups)):
+            self.mirror.forget(group, request.lane, length)
+
+    def release(self, name: Hashable) -> None:
+        """End a request."""
+        self.cache.release(name)
+        lane = self.requests.pop(name).lane
+        for group in range(len(self.spec.groups)):
+            self.mirror.forget(group, lane)
+
+    def read(self, name: Hashable, layer: int, start: int, stop: int) -> None:
+        """Read a range back and compare it."""
+        lane = self.requests[name].lane
+        records = torch.zeros((stop - start, self.spec.layouts[layer].stride), dtype=torch.uint8)
+        parts = self.cache.read(name, layer, start, stop)
+        for part, view in self.spec.layouts[layer].views(records).items():
+            view.copy_(parts[part])
+        known = [self.mirror.records.read(lane, layer, at) for at in range(start, stop)]
+        assert records.numpy().tobytes() == b"".join(known), f"read {name!r}, {start} to {stop}"
+
+    def step(
+        self,
+        rows: Sequence[Row],
+        ids: Ids | Mapping[int, Ids],
+        stop_at: tuple[int, str] | None = None,
+    ) -> None:
+        """Make a step and compare all it planned, served and placed.
+
+        Parameters
+        ----------
+        ids
+            Of each group that the step touches, or the same for all groups.
+        stop_at
+            Layer and the call after which the step is interrupted: ``append`` or ``select``.
+        """
+        chosen = (
+            ids if isinstance(ids, Mapping) else dict.fromkeys(range(len(self.spec.groups)), ids)
+        )
+        counted = self.cache.site.counters.tolist()
+        if self.watched:
+            self.mirror.remember()
+        step = self._stepper(rows, chosen).begin(
+            [row.lane for row in rows], [row.kv_len for row in rows],
+            [row.q_len for row in rows], [row.stable for row in rows],
+        )  # fmt: skip
+        touched: list[int] = []
+        try:
+            with step:
+                for group, selected in chosen.items():
+                    touched.append(group)
+                    self._group(step, group, rows, selected, stop_at)
+        except Interrupted:
+            self._end(touched, rows, whole=False)
+        else:
+            self._end(touched, rows, whole=True)
+            if self.watched:
+                self.cache.installer.drain()
+                self.mirror.check_placements(touched, counted)
+
+    def _stepper(self, rows: Sequence[Row], ids: Mapping[int, Ids]) -> Stepper:
+        shape = (len(rows), len(next(iter(ids.values()))[0]))
+        if shape not in self._steppers:
+            self._steppers[shape] = self.cache.stepper(*shape)
+        return self._steppers[shape]
+
+    def _group(
+        self,
+        step: Step,
+        group: int,
+        rows: Sequence[Row],
+        ids: Ids,
+        stop_at: tuple[int, str] | None,
+    ) -> None:
+        held, plans = [], list[RowPlan]()
+        for layer in self.spec.groups[group].layers:
+            step.append(layer, self._appended(rows, layer, len(ids[0])))
+            if stop_at == (layer, "append"):
+                raise Interrupted
+            if plans:
+                selection = step.select(layer)
+            else:
+                selection = step.select(layer, torch.tensor(ids, dtype=torch.int32))
+                plans = self.mirror.plan(group, rows, ids)
+                self.mirror.check_plan(group, plans)
+            held.append((layer, selection, self.mirror.served(layer, rows, plans)))
+            held = held[-self.cache.server.depth :]  # these promise to be valid still
+            for known, kept, wanted in held:
+                self.mirror.check_selection(known, kept, wanted)
+            if stop_at == (layer, "select"):
+                raise Interrupted
+
+    def _appended(self, rows: Sequence[Row], layer: int, queries: int) -> Tensor:
+        records = self._draw(layer, len(rows) * queries).view(len(rows), queries, -1)
+        for row, kept in zip(rows, records, strict=True):
+            written = row.written(queries)
+            self._written(row.lane, layer, written.values(), kept[list(written)])
+        return records
+
+    def _end(self, groups: Sequence[int], rows: Sequence[Row], whole: bool) -> None:
+        request_of = {request.lane: request for request in self.requests.values()}
+        for group in groups:
+            for row in (row for row in rows if row.lane >= 0):
+                request = request_of[row.lane]
+                if whole:
+                    request.length[group], request.stable[group] = row.kv_len, row.stable
+                else:
+                    request.length[group] = min(request.length[group], row.first)
+                    self.mirror.forget(group, row.lane)
+
+    def _draw(self, layer: int, count: int) -> Tensor:
+        stride = self.spec.layouts[layer].stride
+        return torch.randint(0, 256, (count, stride), dtype=torch.uint8, generator=self._bytes)
+
+    def _written(self, lane: int, layer: int, positions: Iterable[int], records: Tensor) -> None:
+        raw, stride = records.contiguous().numpy().tobytes(), records.shape[-1]
+        for place, position in enumerate(positions):
+            record = raw[place * stride : (place + 1) * stride]
+            self.mirror.records.write(lane, layer, position, record)

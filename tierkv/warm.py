@@ -1,0 +1,55 @@
+"""Make records resident before the first step asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from tierkv.errors import ShapeError, StateError, say
+
+if TYPE_CHECKING:
+    from tierkv.cache import TieredCache
+
+
+def warm(cache: TieredCache, request: Hashable, layer: int, ids: Tensor) -> None:
+    """Plan, serve and install selections [n, K] of a request as steps without attention."""
+    where = f"warm {request!r}, layer {layer}"
+    lane, group = cache.lanes.closed("warm", request), cache.group_of(f"warm {request!r}", layer)
+    layers, top_k = cache.limits.spec.groups[group].layers, cache.limits.spec.top_k
+    if layer != layers[0]:
+        do = f"pass layer {layers[0]}"
+        raise StateError(say(where, "is not the owner of its group", do=do))
+    rows = ids.reshape(-1, ids.shape[-1]) if ids.dim() else ids
+    if ids.dtype != torch.int32 or rows.dim() != 2 or rows.shape[1] > top_k:
+        got = f"{ids.dtype} {list(ids.shape)}"
+        raise ShapeError(say(where, f"ids must be int32 [n, K], K at most {top_k}", got=got))
+    if cache.lanes.open:
+        raise StateError(say(where, "a step is open", do="end it first"))
+    length = int(cache.lanes.length[lane, list(layers)].min())
+    padded = torch.full((len(rows), top_k), -1, dtype=torch.int32, device=cache.limits.device)
+    padded[:, : rows.shape[1]] = rows
+    padded[padded >= length] = -1
+    counters = cache.site.counters[group].clone()
+    for row in padded:
+        _install(cache, lane, length, group, row.view(1, 1, top_k))
+    cache.installer.drain([lane])
+    cache.site.counters[group] = counters
+    cache.lanes.stable[lane, group] = length  # what is resident can no longer change
+
+
+def _install(cache: TieredCache, lane: int, length: int, group: int, ids: Tensor) -> None:
+    """Step one row whose every position is stable."""
+    stepper = cache.stepper_for(1, 1)
+    stepper.fill({"lanes": [lane], "kv_len": [length], "q_len": [1], "stable": [length]})
+    plan = None
+    for layer in cache.limits.spec.groups[group].layers:
+        cache.installer.fence(layer)
+        if plan is None:
+            plan = cache.planner.plan(ids, stepper.batch, group, cache.site.policies[group])
+        selection = cache.server.serve(plan, layer, stepper.fresh[layer])
+        if layer == cache.owner_of[layer]:
+            placement = cache.installer.commit(plan)
+        cache.installer.install(placement, layer, selection)
