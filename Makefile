@@ -5,6 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 META := pyproject.toml $(PLUGINS:%=%/pyproject.toml) constraints.txt build-requirements.txt
+OVERLAY := overlays/transformers-5.18.0
 NATIVE := CMakeLists.txt $(wildcard ops/cpu/*) tierkv/constants.py
 
 .PHONY: demo test test-long check bench sanitize clean
@@ -12,10 +13,10 @@ NATIVE := CMakeLists.txt $(wildcard ops/cpu/*) tierkv/constants.py
 demo: .venv/.native
 	$(BIN)/tierkv run examples/glm52.yaml
 
-test: .venv/.native
+test: .venv/.native $(OVERLAY)/.done
 	$(BIN)/python -m pytest
 
-test-long: .venv/.native
+test-long: .venv/.native $(OVERLAY)/.done
 	$(BIN)/python -m pytest -m ""
 
 check: .venv/.native
@@ -31,7 +32,7 @@ sanitize: .venv/.native
 	ops/cpu/sanitize $(abspath $(BIN)/python)
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf .venv overlays build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and always under the constraints: unconstrained, pip takes the CUDA build.
@@ -44,4 +45,10 @@ clean:
 .venv/.native: .venv/.deps $(NATIVE)
 	TIERKV_REQUIRE_NATIVE=$(if $(shell command -v $(CXX)),1,0) $(BIN)/python -m pip install -q \
 		--no-build-isolation -c constraints.txt -e '.[dev,transformers]' $(PLUGINS:%=-e %)
+	touch $@
+
+# The lowest supported release beside the newest: a test puts it first on the path.
+overlays/transformers-%/.done: .venv/.deps
+	rm -rf $(@D)
+	$(BIN)/python -m pip install -q --no-deps --target $(@D) transformers==$*
 	touch $@

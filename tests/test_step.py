@@ -152,7 +152,7 @@ def test_case_16_a_pool_of_one_slot(harness):
 
 
 def test_case_16_no_slots_are_refused():
-    with pytest.raises(tierkv.ConfigError, match=r"pool\.slots.*at least 1.*got 0"):
+    with pytest.raises(tierkv.ConfigError, match=r"pool\.slots: must be .*1.*got 0"):
         assemble(replace(SHAPE, slots=0))
 
 
@@ -481,7 +481,7 @@ def test_a_lane_in_an_open_step_is_left_alone(harness):
             with pytest.raises(StateError, match=r"'busy'.*open step.*end the step first"):
                 call()
         with pytest.raises(StateError, match="lane 0: is in an open step"):
-            cache.step([lane], [41])
+            cache.step([lane, other], [41, 41])
         harness.prefill("idle", [40, 40], 45)  # others may be prefilled at any time
         harness.admit("new", 10)
         harness.step([Row(other, 46, 1, 45)], one([1, 2, 3, 4, 5, 45], 4))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import TracebackType
 
 from torch import Tensor
 
-from tierkv.errors import CapacityError, StateError, say
+from tierkv import requests
+from tierkv.errors import StateError, say
 from tierkv.footprint import Footprint
 from tierkv.interfaces import Installer, Planner, Server
-from tierkv.lanes import Lanes, Prompt
-from tierkv.paging import Paging, Span
+from tierkv.lanes import Lanes
+from tierkv.paging import Paging
 from tierkv.site import Site
 from tierkv.snapshot import snapshot
 from tierkv.step import Step
@@ -46,8 +47,14 @@ class TieredCache:
         groups = site.limits.spec.groups
         self.owner_of = [group.owner for group in groups for _ in group.layers]
         """Owner of each layer's group."""
-        self._steppers: dict[tuple[int, int], Stepper] = {}
-        self._made = 0
+        self._kept: dict[tuple[int, int], Stepper] = {}
+        self.steppers: list[Stepper] = []
+        self.opened: list[Stepper] = []
+        """Those with an open step."""
+        self.served: dict[tuple[int, int], tuple[int, int]] = {}
+        """Selection buffer and first row -> stepper's key and layer that were served there last."""
+        self.after_step: Callable[[Step], None] | None = None
+        """Called with each step that ended well, before its buffers are used again."""
         weakref.finalize(self, installer.drain)  # background work names memory that goes with it
 
     def admit(
@@ -75,20 +82,7 @@ class TieredCache:
         StateError
             If the request is running.
         """
-        self._fits(f"admit {request!r}", max(reserve, len(tokens or ())))
-        lane = self.lanes.bind(request)
-        pages = self.paging.index.match(tokens, salt) if tokens else []
-        self.paging.share(lane, pages)
-        try:
-            self.paging.grow({lane: Span(reserve, reserve)})
-        except CapacityError:
-            self.paging.shrink(lane, 0)
-            self.lanes.unbind(request)
-            raise
-        self.lanes.reset(lane, len(pages) * self.limits.page)
-        if tokens:
-            self.lanes.prompts[lane] = Prompt(tuple(tokens), salt)
-        return lane
+        return requests.admit(self, request, reserve, tokens, salt)
 
     def fork(self, request: Hashable, copy: Hashable) -> int:
         """Bind a lane to `copy`, cold, that starts with all that `request` holds; give the lane.
@@ -122,22 +116,7 @@ class TieredCache:
         StateError, ShapeError, CapacityError, TierError
             Lengths are unchanged.
         """
-        what = f"prefill {request!r}"
-        where = f"{what}, layer {layer}"
-        lane = self.lanes.closed("prefill", request)
-        group = self.group_of(what, layer)
-        tokens = len(records if isinstance(records, Tensor) else next(iter(records.values()), ()))
-        parts = self.store.named(what, layer, records, (tokens,))
-        kinds = self.store.kinds(what, layer, parts)
-        low, high = int(self.lanes.stable[lane, group]), int(self.lanes.length[lane, layer])
-        if not low <= start <= high:
-            raise StateError(say(where, f"start must be {low} to {high}", got=start))
-        self._fits(where, start + tokens)
-        self.installer.drain([lane])
-        self.store.copy_pages(self.paging.grow({lane: Span(start, start + tokens)}))
-        self.store.write_parts(layer, self.paging.rows(lane, start, start + tokens), parts)
-        self.lanes.extend(lane, layer, start, start + tokens, kinds)
-        self.offer(lane)
+        requests.prefill(self, request, layer, records, start)
 
     def read(self, request: Hashable, layer: int, start: int, stop: int) -> dict[str, Tensor]:
         """Read positions `start` to `stop` of a layer: part name -> [stop - start, width].
@@ -156,19 +135,7 @@ class TieredCache:
 
     def truncate(self, request: Hashable, length: int) -> None:
         """Shorten every layer to `length` tokens at most; pages behind go back."""
-        lane = self.lanes.closed("truncate", request)
-        written = int(self.lanes.length[lane].max())
-        if not 0 <= length <= written:
-            raise StateError(
-                say(f"truncate {request!r}", f"length must be 0 to {written}", got=length)
-            )
-        self.installer.drain([lane])
-        for policy in self.site.policies:
-            policy.forget([lane], length)
-        for number in range(len(self.limits.spec.groups)):
-            self.lanes.cut(lane, number, length)
-            self.lanes.stable[lane, number] = min(self.lanes.stable[lane, number], length)
-        self.paging.shrink(lane, length)
+        requests.truncate(self, request, length)
 
     def release(self, request: Hashable) -> None:
         """End a request: its lane is free and cold, its pages go back."""
@@ -194,17 +161,13 @@ class TieredCache:
 
     def stepper(self, batch: int, queries: int = 1) -> Stepper:
         """Make the static buffers for steps of `batch` rows and `queries` query positions a row."""
-        for name, value, most in (
-            ("batch", batch, self.limits.lanes),
-            ("queries", queries, self.limits.queries),
-        ):
-            if not 1 <= value <= most:
-                setting = "lanes" if name == "batch" else name
-                raise CapacityError(
-                    say(f"stepper, {name}", f"must be 1 to {setting} {most}", got=value)
-                )
-        self._made += 1
-        return Stepper(self, batch, queries, self._made)
+        last = self.steppers[-1].batch if self.steppers else None
+        first = last.first_row + len(last.lanes) if last else 0
+        if first + batch > self.limits.lanes:
+            first = 0
+        stepper = Stepper(self, batch, queries, len(self.steppers), first)
+        self.steppers.append(stepper)
+        return stepper
 
     def step(
         self, lanes: Numbers, kv_len: Numbers, q_len: Numbers | None = None,
@@ -216,9 +179,9 @@ class TieredCache:
     def stepper_for(self, batch: int, queries: int) -> Stepper:
         """Give the stepper kept for this shape."""
         shape = (batch, queries)
-        if shape not in self._steppers:
-            self._steppers[shape] = self.stepper(batch, queries)
-        return self._steppers[shape]
+        if shape not in self._kept:
+            self._kept[shape] = self.stepper(batch, queries)
+        return self._kept[shape]
 
     def stats(self) -> Stats:
         """Count so far; may be called from any thread."""
@@ -253,13 +216,3 @@ class TieredCache:
         prompt = self.lanes.prompts.get(lane)
         if prompt is not None:
             self.paging.name(lane, prompt.tokens[: self.lanes.written(lane)], prompt.salt)
-
-    def _fits(self, where: str, tokens: int) -> None:
-        if not 0 <= tokens <= self.limits.max_tokens:
-            raise CapacityError(
-                say(
-                    "max_tokens",
-                    f"{where} needs {tokens} tokens, the limit is {self.limits.max_tokens}",
-                    do="raise it",
-                )
-            )

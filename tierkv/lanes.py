@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,9 @@ class Lanes:
         """[lanes, groups] ``stable`` of the group's last step."""
         self.device: npt.NDArray[np.int64] = np.zeros((limits.lanes, len(spec.layouts)), np.int64)
         """[lanes, layers] tokens whose device parts are written."""
+        self.serial: npt.NDArray[np.int32] = np.full(limits.lanes, -1, np.int32)
+        """[lanes] number of the request last bound there, counted from 0."""
+        self._serials = count()
         self.epoch = [0] * limits.lanes
         """Of each lane, how often a cold call changed what it holds."""
         self.prompts: dict[int, Prompt] = {}
@@ -62,6 +66,7 @@ class Lanes:
             )
         lane = self._free.pop()
         self._lane_of[request] = lane
+        self.serial[lane] = next(self._serials)
         self.reset(lane, 0)
         return lane
 

@@ -73,6 +73,9 @@ class Registry:
 
     def add_plugin(self, name: str, plugin: object, origin: str) -> None:
         """Register a plugin object and what it brings; nothing of it stays if that fails."""
+        if name in self.distributions:  # before anything that a failure would take back
+            taken = f"{self.distributions[name]} has a plugin of that name too"
+            raise PluginError(f"{taken}, uninstall one of them")
         registrar = Registrar(self, origin)
         try:
             self._plugins.register(plugin, name=name)  # a wrong signature is found here,

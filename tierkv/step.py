@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from tierkv import refusals
+from tierkv import frozen, refusals
+from tierkv.constants import Counter
 from tierkv.errors import ShapeError, StateError, say
 from tierkv.store import Records
 from tierkv.types import Placement, Plan, Selection
@@ -38,7 +39,9 @@ class Step:
         self.missing = [{part.name for part in layout.parts} for layout in spec.layouts]
         """Parts of each layer that were not appended yet."""
         self.selected = [False] * len(spec.layouts)
-        self._plans: list[Plan | None] = [None] * len(spec.groups)
+        self._served: dict[int, Selection] = {}
+        self.plans: list[Plan | None] = [None] * len(spec.groups)
+        """Of each group, once its owner has selected."""
         self._placements: list[Placement | None] = [None] * len(spec.groups)
 
     @property
@@ -53,7 +56,7 @@ class Step:
 
     def __enter__(self) -> Step:
         self.cache.lanes.open.update(lane for lane in self.rows["lanes"] if lane >= 0)
-        self.stepper.open = True
+        self.cache.opened.append(self.stepper)
         return self
 
     def __exit__(
@@ -63,7 +66,7 @@ class Step:
         trace: TracebackType | None,
     ) -> None:
         self.cache.lanes.open.difference_update(self.rows["lanes"])
-        self.stepper.open = False
+        self.cache.opened.remove(self.stepper)
         unfinished = "" if error else refusals.unfinished(self)
         if error or unfinished:
             self._abandon()
@@ -123,8 +126,7 @@ class Step:
         """
         cache, stepper = self.cache, self.stepper
         group = cache.group_of("select", layer)
-        if self.selected[layer] or not self.missing[layer].isdisjoint(stepper.fresh_parts[layer]):
-            raise StateError(refusals.select(f"select, layer {layer}", self, layer))
+        self._check_appended("select", layer)
         cache.installer.fence(layer)
         if layer == cache.owner_of[layer]:
             plan = self._plan(layer, group, ids)
@@ -136,7 +138,29 @@ class Step:
             placement = self._placements[group] = cache.installer.commit(plan)
         cache.installer.install(placement, layer, selection)
         self.selected[layer] = True
+        self._served[layer] = selection
+        cache.served[stepper.place(layer)] = (self.batch.key, layer)
         return selection
+
+    def reuse(self, layer: int) -> Selection:
+        """Give the layer's last selection on this stepper again: the frozen top-k of a draft loop.
+
+        It equals selecting its ids again; what this step appended is not in it.
+
+        Raises
+        ------
+        StateError
+            If it would not: other lanes or queries, records rewritten since, or its buffer used.
+        """
+        group = self.cache.group_of("reuse", layer)
+        self._check_appended("reuse", layer)
+        last = self.stepper.last.get(layer)
+        why = frozen.why_not(last, self, layer)
+        if last is None or why:
+            raise StateError(say(f"reuse, layer {layer}", why, do="select it"))
+        self.cache.site.counters[group, Counter.REUSED] += last.selection.length.sum()
+        self.selected[layer] = True
+        return last.selection
 
     def part(self, layer: int, name: str) -> Tensor:
         """Give a device part, [pages, page, width], to be read with ``batch.block_table``."""
@@ -148,25 +172,40 @@ class Step:
         pages: Tensor = parts[name].unflatten(0, (-1, self.batch.page))
         return pages
 
+    def _check_appended(self, verb: str, layer: int) -> None:
+        fresh = self.stepper.fresh_parts[layer]
+        if self.selected[layer] or not self.missing[layer].isdisjoint(fresh):
+            raise StateError(refusals.select(f"{verb}, layer {layer}", self, layer))
+
     def _advance(self) -> None:
         """Record what the step has written."""
+        lanes = self.cache.lanes
         for number in self.touched:
-            for lane, kv_len, q_len, stable in zip(*self.rows.values(), strict=True):
-                if lane >= 0:
-                    self.cache.lanes.rewrite(lane, kv_len - q_len)
-                    self.cache.lanes.advance(lane, number, kv_len, stable)
+            for lane, kv_len, q_len, stable in live_rows(self):
+                first = max(kv_len - q_len, 0)
+                frozen.expire(self.cache, number, lane, first)
+                lanes.rewrite(lane, first)
+                lanes.advance(lane, number, kv_len, stable)
+        for layer, selection in self._served.items():
+            self.stepper.last[layer] = frozen.freeze(self, selection)
+        if self.cache.after_step is not None:
+            self.cache.after_step(self)
 
     def _abandon(self) -> None:
         """Leave no lie behind: the lanes are cold, and short of what the step may have changed."""
-        live = [row for row in zip(*self.rows.values(), strict=True) if row[0] >= 0]
-        lanes = [row[0] for row in live]
+        rows = live_rows(self)
+        lanes = [row[0] for row in rows]
         try:
             self.cache.installer.drain(lanes)
         finally:
             for number in self.touched:
                 self.cache.site.policies[number].forget(lanes)
-                for lane, kv_len, q_len, _ in live:
-                    self.cache.lanes.cut(lane, number, max(kv_len - q_len, 0))
+                for lane, kv_len, q_len, _ in rows:
+                    first = max(kv_len - q_len, 0)
+                    frozen.expire(self.cache, number, lane, first)
+                    self.cache.lanes.cut(lane, number, first)
+            for layer in self._served:
+                self.stepper.last.pop(layer, None)
 
     def _plan(self, layer: int, group: int, ids: Tensor | None) -> Plan:
         cache = self.cache
@@ -175,13 +214,18 @@ class Step:
         if ids.dtype != torch.int32 or ids.shape != self.stepper.ids_shape:
             raise ShapeError(refusals.ids(layer, self, ids))
         plan = cache.planner.plan(ids, self.batch, group, cache.site.policies[group])
-        self._plans[group] = plan
+        self.plans[group] = plan
         if cache.limits.debug:
             refusals.check_mapped(layer, plan, ids)
         return plan
 
     def _follow(self, layer: int, group: int, ids: Tensor | None) -> Plan:
-        plan = self._plans[group]
+        plan = self.plans[group]
         if plan is None or ids is not None:
             raise StateError(refusals.follower(layer, self.cache.owner_of[layer], plan))
         return plan
+
+
+def live_rows(step: Step) -> list[tuple[int, int, int, int]]:
+    """Give (lane, kv_len, q_len, stable) of the rows that are not padding."""
+    return [row for row in zip(*step.rows.values(), strict=True) if row[0] >= 0]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tierkv.errors import CapacityError, ShapeError, StateError, say
+from tierkv.frozen import Frozen
 from tierkv.paging import Span
 from tierkv.step import Step
 from tierkv.types import Batch
@@ -27,18 +28,22 @@ class Stepper:
     """
 
     @torch.inference_mode(False)  # its buffers outlive the mode they were made in
-    def __init__(self, cache: TieredCache, batch: int, queries: int, key: int) -> None:
+    def __init__(
+        self, cache: TieredCache, batch: int, queries: int, key: int, first_row: int
+    ) -> None:
         limits, device = cache.limits, cache.limits.device
+        _check_size("batch", batch, "lanes", limits.lanes)
+        _check_size("queries", queries, "queries", limits.queries)
 
         def buffer(*size: int) -> Tensor:
             return torch.zeros(size, dtype=torch.int32, device=device)
 
         self.cache = cache
-        self.open = False
-        """Whether a step is open, whose batch the buffers are."""
+        self.last: dict[int, Frozen] = {}
+        """Layer -> its selection in the last step that touched it."""
         self.batch = Batch(
-            key=key, queries=queries, page=limits.page, lanes=buffer(batch), kv_len=buffer(batch),
-            q_len=buffer(batch), stable=buffer(batch), rows=buffer(batch, queries),
+            key=key, first_row=first_row, queries=queries, page=limits.page,
+            lanes=buffer(batch), kv_len=buffer(batch), q_len=buffer(batch), stable=buffer(batch), rows=buffer(batch, queries),
             block_table=buffer(batch, limits.lane_pages),
         )  # fmt: skip
         self.rows_shape = (batch, queries)
@@ -103,6 +108,14 @@ class Stepper:
         self.fill(rows)
         return Step(self, rows, touchable.tolist())
 
+    def place(self, layer: int) -> tuple[int, int]:
+        """Say which selection buffer a layer is served into, and from which row on."""
+        return layer % self.cache.server.depth, self.batch.first_row
+
+    def _overlaps(self, other: Stepper) -> bool:
+        mine, yours = self.batch.first_row, other.batch.first_row
+        return mine < yours + len(other.batch.lanes) and yours < mine + len(self.batch.lanes)
+
     def fill(self, rows: Mapping[str, list[int]]) -> None:
         """Write lanes, kv_len, q_len and stable, [B] each, and what follows from them."""
         for name, values in rows.items():
@@ -113,10 +126,13 @@ class Stepper:
 
     def _check(self, rows: Mapping[str, list[int]], first: list[int]) -> None:
         lanes, limits = self.cache.lanes, self.cache.limits
-        if self.open:
-            raise StateError(
-                say("begin", "the stepper is in an open step", do="end it, or make another stepper")
-            )
+        for stepper in self.cache.opened:
+            if stepper is self:
+                do = "end it, or make another stepper"
+                raise StateError(say("begin", "the stepper is in an open step", do=do))
+            if self._overlaps(stepper):
+                do = "steppers open together need lanes for all their rows"
+                raise StateError(say("begin", "an open step uses the same buffers", do=do))
         used = [lane for lane in rows["lanes"] if lane != -1]
         if len(set(used)) < len(used):
             raise StateError(say("begin", "a lane stands twice", got=rows["lanes"]))
@@ -167,3 +183,8 @@ def _numbers(
     if len(numbers) != width or not all(isinstance(number, int) for number in numbers):
         raise ShapeError(say(f"begin, {name}", f"expected {width} whole numbers", got=values))
     return [int(number) for number in numbers]
+
+
+def _check_size(name: str, value: int, setting: str, most: int) -> None:
+    if not 1 <= value <= most:
+        raise CapacityError(say(f"stepper, {name}", f"must be 1 to {setting} {most}", got=value))

@@ -16,6 +16,8 @@ class Batch:
 
     key: int
     """Number of the stepper; components keep their buffers of this batch under it."""
+    first_row: int
+    """Row of the servers' selection buffers that holds this batch's first."""
     queries: int
     """Q, query positions a row; the last ``q_len`` of them are live."""
     page: int

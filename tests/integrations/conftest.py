@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 import torch
 
-from tierkv.integrations.transformers import CACHE_ARGUMENT, build_model
-from tierkv.integrations.transformers.library import DynamicCache
+from tierkv.integrations.transformers import CACHE_ARGUMENT, build_model, tiered_cache
+from tierkv.integrations.transformers.library import VERSION, DynamicCache
 
 VOCABULARY, LONGEST, TAIL, CHUNK = 32, 4096, 40, 512
 # Few index heads give exact ties of zeros, and then even stock runs disagree with each other.
@@ -23,6 +23,10 @@ FAMILIES = {
     },
     "deepseek_v32": {"num_hidden_layers": 2, "first_k_dense_replace": 2},
 }  # fmt: skip
+
+
+def pytest_report_header():
+    return f"transformers: {'.'.join(map(str, VERSION))}"
 
 
 class Stock:
@@ -141,3 +145,50 @@ def stock_of():
 def stock(stock_of):
     """The family with layers that share a selection."""
     return stock_of("glm_moe_dsa")
+
+
+class Twins:
+    """A stock and a tiered cache that hold the same, driven by the same calls."""
+
+    def __init__(self, stock, tiered, tokens, rows):
+        self.stock, self.tiered = stock, tiered
+        self.held = stock.piece(tokens) if tokens else stock.empty()
+        if rows > 1:  # of different content
+            for layer in self.held.layers:
+                layer.batch_repeat_interleave(rows)
+                for held in filter(torch.is_tensor, (layer.keys, layer.indexer_keys)):
+                    held.add_(torch.randn(held.shape, generator=stock.generator), alpha=0.1)
+        if tokens:
+            tiered.adopt(self.held)
+
+    def forward(self, tokens=1, rows=None):
+        """Run random tokens through both, and compare."""
+        rows = rows or (len(self.held.layers[0].keys) if self.held.get_seq_length() else 1)
+        ids = self.stock.random(rows, tokens)
+        wanted = self.stock.forward(self.held, ids)
+        found = self.stock.forward(self.tiered, ids, "tierkv")
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
+        assert self.tiered.get_seq_length() == self.held.get_seq_length()
+
+    def both(self, name, *arguments):
+        """Call the same method of both caches."""
+        for twin in (self.held, self.tiered):
+            getattr(twin, name)(*arguments)
+
+
+@pytest.fixture
+def twins(stock):
+    """Make :class:`Twins` of the first family; sizes and configuration as wanted."""
+    made = []
+
+    def make(tokens=200, rows=1, queries=4, batch=4, max_tokens=512, **config):
+        settings = {"scheme": "glm52-indexshare", "pool": {"slots": 128}, "debug": True} | config
+        tiered = tiered_cache(
+            stock.model, settings, batch=batch, max_tokens=max_tokens, queries=queries
+        )
+        made.append(tiered)
+        return Twins(stock, tiered, tokens, rows)
+
+    yield make
+    for tiered in made:
+        tiered.close()

@@ -226,7 +226,9 @@ def test_large_steps_equal_reference(policy, threads, seed):
     compare(policy, seed, steps=2, threads=threads, big=True)
 
 
-@given(ids=st.lists(st.integers(-2, 40), min_size=8, max_size=8), resident=st.sets(st.integers(0, 31)))
+@given(
+    ids=st.lists(st.integers(-2, 40), min_size=8, max_size=8), resident=st.sets(st.integers(0, 31))
+)
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 def test_small_plans_shrink(ids, resident):
     """The same with drawn elements, so that a failure is small."""
@@ -239,7 +241,15 @@ def test_small_plans_shrink(ids, resident):
     for run in (native, reference):
         plan = [ints(1, 2, 4), ints(1, 2, 4, dtype=torch.int8), ints(1, 2, 4), ints(1, 2)]
         plan += [ints(1, 8), ints(1, 8), ints(1), torch.zeros(len(Counter), dtype=torch.int64)]
-        run("plan", torch.tensor(ids, dtype=torch.int32).view(1, 2, 4), *one, table, 16, slot_of, *plan)
+        run(
+            "plan",
+            torch.tensor(ids, dtype=torch.int32).view(1, 2, 4),
+            *one,
+            table,
+            16,
+            slot_of,
+            *plan,
+        )
         outputs.append(plan)
     for a, b in zip(*outputs, strict=True):
         assert torch.equal(a, b)
@@ -254,13 +264,14 @@ def example(policy):
     REFERENCE.plan(ids, lanes, *rest, table, world.page, tables[0], *plan, counters)
     _, kind, index, _, *misses = plan
     rows = append_rows(world, lanes, rest[0], rest[1], table)
+    place = (lanes, kind, index, *misses, *world.hashing_argument(), tables)
     return {
         "append": (fresh, rows, [t.clone() for t in fresh], world.backing),
         "plan": (ids, lanes, *rest, table, world.page, tables[0], *plan, counters),
         "serve": (lanes, kind, index, fresh, pool, world.backing, selection),
         "install": (lanes, *misses[1:], ints(*placement[0].shape, fill=-1), selection, pool),
-        f"place_{policy}": (lanes, kind, index, *misses, *world.hashing_argument(), tables, *placement, counters),
-    }  # fmt: skip
+        f"place_{policy}": (*place, *placement, counters),
+    }
 
 
 OPERATORS = ["append", "plan", "serve", "install", *(f"place_{policy}" for policy in POLICIES)]
@@ -340,9 +351,7 @@ class TestNamesThatDoNotExist:
 def test_reads_arrays_of_others():
     """Without torch's exchange interface (before 2.10) tensors are read by `__dlpack__`."""
     arguments = example("lru")["place_lru"]
-    arrays = [
-        [t.numpy() for t in a] if isinstance(a, list) else a.numpy() for a in arguments
-    ]
+    arrays = [[t.numpy() for t in a] if isinstance(a, list) else a.numpy() for a in arguments]
     theirs = example("lru")["place_lru"]
     native("place_lru", *arrays)
     reference("place_lru", *theirs)
@@ -351,7 +360,10 @@ def test_reads_arrays_of_others():
 
 def test_clock_never_drops_a_hit_unless_all_were():
     """A set of four ways, three hit in the step: two misses share the fourth, the later stays."""
-    tables = [ints(1, 16, fill=-1, dtype=torch.int16), torch.tensor([[0, 1, 2, 3]], dtype=torch.int32)]
+    tables = [
+        ints(1, 16, fill=-1, dtype=torch.int16),
+        torch.tensor([[0, 1, 2, 3]], dtype=torch.int32),
+    ]
     tables[0][0, :4] = torch.arange(4, dtype=torch.int16)
     tables += [ints(1, 1, fill=0), ints(1, 1, 1, fill=0, dtype=torch.int64)]
     kind = torch.tensor([[[1, 1, 1, 2, 2]]], dtype=torch.int8)

@@ -14,7 +14,6 @@ from tierkv import _native
 from tierkv.ops import reference
 from tierkv.ops.schemas import SCHEMAS
 
-
 start_worker = _native.start_worker
 
 

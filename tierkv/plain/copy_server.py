@@ -40,6 +40,7 @@ class CopyServer(Server):
         self.depth = options.depth or len(limits.spec.layouts)
         self._layouts, self._groups = limits.spec.layouts, limits.spec.groups
         self._serve = site.ops.serve
+        self._row = limits.queries * limits.spec.top_k  # records of a row of the buffers
         self._pools = [[site.pool_view(layer)] for layer in range(len(self._layouts))]
         self._backing = site.backing
         view = site.backing.view if isinstance(site.backing, SupportsView) else None
@@ -55,7 +56,7 @@ class CopyServer(Server):
         layouts = limits.spec.layouts
         rows = limits.lanes * limits.queries * limits.spec.top_k
         depth = options.depth or len(layouts)
-        if depth > len(layouts):
+        if depth > max(len(layouts), 2):  # the default suits a model of one layer too
             raise ConfigError(
                 say("server.depth", f"the model has only {len(layouts)} layers", got=options.depth)
             )
@@ -65,8 +66,9 @@ class CopyServer(Server):
         for layer in self._groups[plan.group].layers:
             layout = self._layouts[layer]
             shape = (*plan.ids.shape, layout.stride)
-            buffer = self._buffers[layer % self.depth]
-            records = buffer[: plan.ids.numel() * layout.stride].view(shape)
+            start = plan.batch.first_row * self._row * layout.stride
+            stop = start + plan.ids.numel() * layout.stride
+            records = self._buffers[layer % self.depth][start:stop].view(shape)
             selection = Selection(records, plan.ids, plan.length, layout.views(records))
             self._selections[plan.batch.key, layer] = selection, [records]
 

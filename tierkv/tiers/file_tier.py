@@ -65,12 +65,13 @@ class FileTier(Tier):
         try:
             os.posix_fallocate(self._file, 0, total)
             return torch.from_file(name, shared=True, size=total, dtype=torch.uint8)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # the latter where it cannot be mapped
             self.close()
+            why = error.strerror if isinstance(error, OSError) else error
             raise CapacityError(
                 say(
                     "backing.capacity",
-                    f"{total:,} bytes do not fit: {error.strerror}",
+                    f"{total:,} bytes do not fit: {why}",
                     got=self.path,
                     do="lower it, or set backing.path",
                 )

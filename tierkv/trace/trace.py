@@ -8,7 +8,7 @@ import numpy as np
 
 from tierkv.errors import TraceError, say
 from tierkv.trace.chunk import Chunk, Ints
-from tierkv.trace.layout import Head, make_head, steps_of
+from tierkv.trace.layout import ROWS, Head, make_head, steps_of
 from tierkv.trace.writer import TraceWriter
 
 Read = Callable[[int], Iterator[Ints]]
@@ -91,6 +91,11 @@ class Trace:
             rows = (self.kv_len[at], self.q_len[at], self.stable[at], self.request[at])
             yield Chunk(start, ids, *rows)
             start += len(ids)
+
+    def held(self) -> "Trace":
+        """Give the same trace, in memory: for several passes over a synthetic one."""
+        rows = {name: getattr(self, name) for name in ROWS}
+        return Trace.from_arrays(self.ids(), meta=self.meta, name=self.name, **rows)
 
     def ids(self) -> Ints:
         """Give all ids at once, [steps, groups, lanes, Q, K]; may take much memory."""

@@ -11,7 +11,7 @@ from tierkv.integrations.transformers.library import (
     AutoModelForCausalLM,
     PreTrainedModel,
 )
-from tierkv.model_config import whole_number
+from tierkv.model_config import dtype, whole_number
 
 _OWN = ("family", "model_type", "seed", "dtype")
 
@@ -35,15 +35,12 @@ def build_model(mapping: Mapping[str, Any], max_position_embeddings: int) -> Pre
     family = str(mapping.get("family") or mapping.get("model_type"))
     fields = {key: value for key, value in mapping.items() if key not in _OWN}
     fields["max_position_embeddings"] = max_position_embeddings
-    dtype = str(mapping.get("dtype", "float32")).removeprefix("torch.")
     seed = whole_number({"seed": 0, **mapping}, "seed", least=0)
     try:
         config = AutoConfig.for_model(family, **fields)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model: PreTrainedModel = AutoModelForCausalLM.from_config(
-                config, dtype=getattr(torch, dtype)
-            )
+            model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=dtype(mapping))
     except Exception as error:  # each release checks in its own way, or not at all
         why = " ".join(str(error).split())
         raise ConfigError(say("model", f"transformers refuses it, {why}", got=family)) from error

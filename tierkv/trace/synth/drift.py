@@ -50,9 +50,9 @@ class Drift:
         fields = [noise(), noise()]
         for step in range(shape.steps):
             if step:
-                for field, old, new in zip(fields, keep, gain, strict=True):
-                    field *= old
-                    field += new * noise()
+                for number in range(len(fields)):
+                    fields[number] *= keep[number]
+                    fields[number] += gain[number] * noise()
             total = weight[0] * fields[0] + weight[1] * fields[1] + weight[2] * noise()
             for shift in _SUMS:
                 total = total[:-shift] + total[shift:]

@@ -1,4 +1,4 @@
-"""Traces by LRU stack distance: how likely is an id, given how long ago it was selected?
+"""Traces by LRU stack distance: how likely an id is, given when it was last selected.
 
 The stack-distance model is Mattson et al., "Evaluation techniques for storage hierarchies" (IBM
 Systems Journal 9, 1970). The numbers fit what is published of GLM-5.2 at 64K tokens: 58.85 % of a
@@ -113,7 +113,10 @@ class _Generator:
 
     def _deep(self) -> np.ndarray:
         """Pick from behind the previous selection: single ids, then runs."""
-        run, found = self.model.run, np.flatnonzero(self.random.random(len(self.chance)) < self.chance)
+        run, found = (
+            self.model.run,
+            np.flatnonzero(self.random.random(len(self.chance)) < self.chance),
+        )
         depth = found + self.cold_picks
         single = self.stack[depth[depth < self.run_depth]]
         starts = self.stack[depth[depth >= self.run_depth]] // run * run
