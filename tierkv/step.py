@@ -47,12 +47,10 @@ class Step:
     @property
     def touched(self) -> list[int]:
         """The groups of which a layer was appended to."""
-        layouts, groups = self.cache.limits.spec.layouts, self.cache.limits.spec.groups
-        return [
-            number
-            for number, group in enumerate(groups)
-            if any(len(self.missing[layer]) < len(layouts[layer].parts) for layer in group.layers)
-        ]
+        spec = self.cache.limits.spec
+        parts = [len(layout.parts) for layout in spec.layouts]
+        begun = {layer for layer, left in enumerate(self.missing) if len(left) < parts[layer]}
+        return [n for n, group in enumerate(spec.groups) if not begun.isdisjoint(group.layers)]
 
     def __enter__(self) -> Step:
         self.cache.lanes.open.update(lane for lane in self.rows["lanes"] if lane >= 0)

@@ -43,8 +43,8 @@ class Stepper:
         """Layer -> its selection in the last step that touched it."""
         self.batch = Batch(
             key=key, first_row=first_row, queries=queries, page=limits.page,
-            lanes=buffer(batch), kv_len=buffer(batch), q_len=buffer(batch), stable=buffer(batch), rows=buffer(batch, queries),
-            block_table=buffer(batch, limits.lane_pages),
+            lanes=buffer(batch), kv_len=buffer(batch), q_len=buffer(batch), stable=buffer(batch),
+            rows=buffer(batch, queries), block_table=buffer(batch, limits.lane_pages),
         )  # fmt: skip
         self.rows_shape = (batch, queries)
         self.ids_shape = (batch, queries, limits.spec.top_k)
