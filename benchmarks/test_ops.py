@@ -28,22 +28,21 @@ def seconds(run, *arguments):
     return time.perf_counter() - start
 
 
-def interleave(benchmark, rounds, prepare, subjects):
-    """Time all subjects once a round on what `prepare` gives; the first is the benchmark's own."""
-    names, times = list(subjects), {name: [] for name in subjects}
+def interleave(benchmark, rounds, prepare, subjects, reference):
+    """Time all subjects once a round on what `prepare` gives; the first is the benchmark's own.
 
-    def setup():
+    The reference, a thousand times slower, has rounds of its own, so that it empties no caches.
+    """
+    times = {name: [] for name in subjects}
+    for _ in range(rounds):
         arguments = prepare()
-        for name in names[1:]:
-            times[name].append(seconds(subjects[name], *arguments))
-        prepare.warm(*arguments)
-        return arguments, {}
-
-    def first(*arguments):
-        times[names[0]].append(seconds(subjects[names[0]], *arguments))
-
-    benchmark.pedantic(first, setup=setup, rounds=rounds, warmup_rounds=1)
+        for name, run in subjects.items():
+            times[name].append(seconds(run, *arguments))
+    slow = [seconds(reference, *prepare()) for _ in range(min(rounds, 3))]
+    first = next(iter(subjects.values()))
+    benchmark.pedantic(first, setup=lambda: (prepare(), {}), rounds=rounds, warmup_rounds=1)
     micros = {name: median(values) * 1e6 for name, values in times.items()}
+    micros["reference"] = median(slow) * 1e6
     benchmark.extra_info |= {f"{name}_us": value for name, value in micros.items()}
     return micros
 
@@ -83,7 +82,8 @@ class Tables:
         hashing = [0] if policy in ("clock", "set_fifo") else []
         placement = [torch.empty(flat, dtype=torch.int32), torch.empty(1, dtype=torch.int32)]
         self.place = [one[0], kind, ints[1], *ints[3:], *hashing, self.tables, *placement, counters]
-        self.looked_up = torch.empty(top_k, dtype=torch.int32)
+        self.looked_up, self.one_lane = torch.empty(top_k, dtype=torch.int32), slot_of[0]
+        self.native_place = getattr(_native, f"place_{policy}")
 
     def ids(self, hit_rate):
         hits = round(self.top_k * hit_rate)
@@ -98,17 +98,16 @@ class Tables:
         for table, full in zip(self.tables, self.full, strict=True):
             table.copy_(full)
 
-    def run_native(self, ids):
+    def look_up(self, ids, flat):
+        assert _native.lookup(self.one_lane, flat, self.looked_up)
+
+    def run_native(self, ids, flat):
         assert _native.plan(1, ids, *self.inputs, *self.plan_outputs)
-        assert getattr(_native, f"place_{self.policy}")(1, *self.place)
+        assert self.native_place(1, *self.place)
 
-    def run_reference(self, ids):
+    def run_reference(self, ids, flat):
         REFERENCE.plan(ids, *self.inputs, *self.plan_outputs)
-        getattr(REFERENCE, f"place_{self.policy}")(*self.place)
-        self.reset()
-
-    def look_up(self, ids):
-        assert _native.lookup(self.inputs[-1][0], ids.view(-1), self.looked_up)
+        REFERENCE.place(self.policy)(*self.place)
 
 
 class FreshIds:
@@ -119,48 +118,51 @@ class FreshIds:
 
     def __call__(self):
         ids = self.tables.ids(self.hit_rate)
-        self.warm(ids)
-        return (ids,)
-
-    def warm(self, ids):
-        self.tables.run_native(ids)
+        arguments = ids, ids.view(-1)
+        self.tables.run_native(*arguments)
         self.tables.reset()
-        self.tables.look_up(ids)
+        self.tables.look_up(*arguments)
+        return arguments
 
 
 @pytest.mark.parametrize("hit_rate", [0.6, 0.9, 1.0])
 @pytest.mark.parametrize("policy", ["clock", "set_fifo", "lru", "last_step"])
 def test_plan_and_place(benchmark, policy, hit_rate):
     full = benchmark.enabled
-    tables = Tables(policy, *((65_536, 8192, 2048) if full else (1024, 128, 32)))
-    subjects = {
-        "native": tables.run_native,
-        "lookup": tables.look_up,
-        "reference": tables.run_reference,
-    }
-    micros = interleave(benchmark, 300 if full else 1, FreshIds(tables, hit_rate), subjects)
+    positions, slots, top_k = (65_536, 8192, 2048) if full else (1024, 128, 32)
+    tables = Tables(policy, positions, top_k if policy == "last_step" else slots, top_k)
+    subjects = {"native": tables.run_native, "lookup": tables.look_up}
+    prepare, rounds = FreshIds(tables, hit_rate), 400 if full else 1
+    micros = interleave(benchmark, rounds, prepare, subjects, tables.run_reference)
     benchmark.extra_info |= {
         "limit_ratio": micros["native"] / micros["lookup"],
         "speed_up": micros["reference"] / micros["native"],
     }
 
 
+class Both:
+    """Fresh ids for two sets of tables."""
+
+    def __init__(self, *tables):
+        self.draws = [FreshIds(each, 0.9) for each in tables]
+
+    def __call__(self):
+        return [draw() for draw in self.draws]
+
+
 def test_many_positions(benchmark):
     """A million positions against 64K, everything else equal."""
     full = benchmark.enabled
-    few, many = (
-        Tables("clock", positions, *((8192, 2048) if full else (128, 32)))
-        for positions in ((65_536, 2**20) if full else (1024, 4096))
-    )
-    draw_few, others = FreshIds(few, 0.9), []
-
-    def run_few(_):
-        others.append(seconds(few.run_native, *draw_few()))
-
-    subjects = {"native": many.run_native, "few": run_few}
-    micros = interleave(benchmark, 300 if full else 1, FreshIds(many, 0.9), subjects)
-    benchmark.extra_info |= {"few_us": median(others) * 1e6}
-    benchmark.extra_info |= {"limit_ratio": micros["native"] / (median(others) * 1e6)}
+    slots, top_k = (8192, 2048) if full else (128, 32)
+    few = Tables("clock", 65_536 if full else 1024, slots, top_k)
+    many = Tables("clock", 2**20 if full else 4096, slots, top_k)
+    subjects = {
+        "many": lambda _, for_many: many.run_native(*for_many),
+        "few": lambda for_few, _: few.run_native(*for_few),
+    }
+    reference = lambda _, for_many: many.run_reference(*for_many)  # noqa: E731
+    micros = interleave(benchmark, 400 if full else 1, Both(few, many), subjects, reference)
+    benchmark.extra_info |= {"limit_ratio": micros["many"] / micros["few"]}
 
 
 def test_cold_tables(benchmark):
@@ -173,7 +175,7 @@ def test_cold_tables(benchmark):
 
     def run():
         at = next(number) % len(turn)
-        turn[at].run_native(ids[at])
+        turn[at].run_native(ids[at], None)
 
     benchmark.pedantic(run, rounds=2 * len(turn), warmup_rounds=0)
 
@@ -211,9 +213,6 @@ class Rows:
             rows.view(-1),
             self.backing.view(-1)[start : start + self.target.numel()],
         )
-
-    def warm(self, *_):
-        """Stay cold."""
 
     def serve(self, kind, index, *_):
         lists = [self.fresh], [self.pool], [self.backing], [self.selection]
@@ -264,9 +263,9 @@ def test_move(benchmark, operator, threads):
         "copy": rows.copy,
         "index_select": rows.gather,
         "stream": rows.stream,
-        "reference": getattr(rows, f"{operator}_reference"),
     }
-    micros = interleave(benchmark, 25 if full else 1, rows, subjects)
+    reference = getattr(rows, f"{operator}_reference")
+    micros = interleave(benchmark, 25 if full else 1, rows, subjects, reference)
     benchmark.extra_info |= {
         "bytes": rows.target.numel(),
         "threads": threads,

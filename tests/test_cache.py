@@ -1,4 +1,4 @@
-"""Requests on a whole cache: admit, prefill, read, truncate, release (section 4 of the semantics)."""
+"""Requests on a whole cache: admit, prefill, read, truncate, release (semantics, section 4)."""
 
 import gc
 import tracemalloc
@@ -48,7 +48,7 @@ def refused(cache, error, message, call, *arguments, **more):
     assert state(cache) == before
 
 
-# --- admit ---------------------------------------------------------------------------------------------
+# --- admit ---
 
 
 def test_admit_binds_lanes_until_there_are_none(harness):
@@ -95,7 +95,7 @@ def test_an_unknown_request_is_refused(harness, verb):
     refused(cache, StateError, "'request': is not running", call, "request", *more)
 
 
-# --- prefill and read --------------------------------------------------------------------------------------
+# --- prefill and read ---
 
 
 def test_prefill_comes_in_chunks(harness):
@@ -202,7 +202,7 @@ def test_a_prefill_that_cannot_be_written_can_be_repeated():
         harness.check()
 
 
-# --- truncate ------------------------------------------------------------------------------------------------
+# --- truncate ---
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 39, 40, 41])
@@ -243,7 +243,7 @@ def test_truncate_brings_groups_together_again(harness):
     harness.check()
 
 
-# --- release -----------------------------------------------------------------------------------------------------
+# --- release ---
 
 
 def test_release_leaves_a_cold_lane_and_free_pages(harness):
@@ -292,6 +292,7 @@ def test_preempted_requests_come_back(harness):
 
 def test_case_18_ten_thousand_requests_leave_nothing():
     with assemble(replace(SHAPE, groups=((0,),))) as cache:
+
         def serve(count):
             for number in range(count):
                 lane = cache.admit(("request", number), reserve=40)
@@ -319,7 +320,7 @@ def test_case_18_ten_thousand_requests_leave_nothing():
         assert cache.stats().pages_used == 12
 
 
-# --- the cache itself --------------------------------------------------------------------------------------------
+# --- the cache itself ---
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Every registered component under its contract: a new name is tested without being listed."""
 
+from typing import ClassVar
+
 import pytest
 
 from tierkv.config import make_registry
@@ -37,12 +39,12 @@ for _kind in CONTRACTS:
 
 class TestSetFifoOfManySets(PolicyContract):
     make = REGISTRY.get("policy", "policy", "set-fifo")
-    options = {"ways": 4}
+    options: ClassVar = {"ways": 4}
 
 
 class TestSetFifoByLowBits(PolicyContract):
     make = REGISTRY.get("policy", "policy", "set-fifo")
-    options = {"ways": 2, "hash": "low-bits"}
+    options: ClassVar = {"ways": 2, "hash": "low-bits"}
     slots = 6
 
 
@@ -53,12 +55,17 @@ class TestLruOfFewSlots(PolicyContract):
 
 class TestPrivateSelections(SchemeContract):
     server = REGISTRY.get("server", "server", "copy")
-    options = {"server": {"depth": 0}}
+    options: ClassVar = {"server": {"depth": 0}}
 
 
 class TestOneSelection(SchemeContract):
     server = REGISTRY.get("server", "server", "copy")
-    options = {"server": {"depth": 1}}
+    options: ClassVar = {"server": {"depth": 1}}
+
+
+class TestWorker(SchemeContract):
+    installer = REGISTRY.get("installer", "installer", "copy")
+    options: ClassVar = {"installer": {"schedule": "worker"}}
 
 
 @pytest.mark.parametrize("kind", CONTRACTS)

@@ -70,13 +70,14 @@ def broken(plugin="mru"):
     return registry, str(registry.broken[plugin])
 
 
-# --- what works --------------------------------------------------------------------------------------
+# --- what works ---
 
 
 def test_a_third_party_policy_is_loaded_by_name(install, tmp_path):
     install(MRU)
     file = tmp_path / "config.yaml"
-    file.write_text("policy: mru\npool: {slots: 4}\nbacking: {page: 16}\nplugins: {require: [mru]}\n")
+    lines = ["policy: mru", "pool: {slots: 4}", "backing: {page: 16}", "plugins: {require: [mru]}"]
+    file.write_text("\n".join(lines))
     shape = Shape(groups=((0, 1),))
     with tierkv.load(file, model=shape.spec, lanes=2, max_tokens=96) as cache:
         assert type(cache.site.policies[0]).__name__ == "Mru"
@@ -127,27 +128,28 @@ def test_block_in_a_configuration(install):
     assert "plugins.block" in str(error.value)
 
 
-# --- what breaks: named, with distribution and remedy --------------------------------------------------
+# --- what breaks: named, with distribution and remedy ---
 
+HOOK = "from tierkv import hookimpl\n@hookimpl\n"
 FAULTS = {
     "raises at import": ("raise ValueError('no luck today')", "ValueError: no luck today"),
     "exits at import": ("import sys; sys.exit('bye')", "SystemExit: bye"),
     "imports what is missing": ("import nothing_of_that_name", "nothing_of_that_name"),
     "does not parse": ("def (", "SyntaxError"),
     "unknown hook": (
-        "from tierkv import hookimpl\n@hookimpl\ndef tierkv_regsiter(registry): pass",
+        HOOK + "def tierkv_regsiter(registry): pass",
         "tierkv_regsiter",
     ),
     "wrong signature": (
-        "from tierkv import hookimpl\n@hookimpl\ndef tierkv_register(registry, colour): pass",
+        HOOK + "def tierkv_register(registry, colour): pass",
         "colour",
     ),
     "raises in its hook": (
-        "from tierkv import hookimpl\n@hookimpl\ndef tierkv_register(registry): raise KeyError('k')",
+        HOOK + "def tierkv_register(registry): raise KeyError('k')",
         "KeyError: 'k'",
     ),
     "exits in its hook": (
-        "from tierkv import hookimpl\n@hookimpl\ndef tierkv_register(registry): raise SystemExit(3)",
+        HOOK + "def tierkv_register(registry): raise SystemExit(3)",
         "SystemExit: 3",
     ),
     "another API": ("TIERKV_API = 99", f"it needs plugin API 99, this is {API_VERSION}"),
@@ -208,7 +210,7 @@ def test_a_required_plugin_that_is_not_installed():
     assert "pip install" in message
 
 
-# --- conflicts -----------------------------------------------------------------------------------------------
+# --- conflicts ---
 
 
 def test_a_name_registered_twice_names_both(install):
@@ -283,7 +285,7 @@ def test_registering_directly_says_what_is_wrong():
         registry.add("policy", "x", Lru, "tierkv-x 1")
 
 
-# --- models ---------------------------------------------------------------------------------------------------
+# --- models ---
 
 
 def test_a_plugins_model_hook_is_asked(install):

@@ -19,6 +19,10 @@ pool: {{slots: 16}}
 """
 
 
+def sizes(shape):
+    return {name: getattr(shape, name) for name in ("lanes", "max_tokens", "queries")}
+
+
 @pytest.mark.parametrize("backing", ["host", "file"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_schemes_are_swapped_by_one_line(tmp_path, scheme, backing):
@@ -26,9 +30,7 @@ def test_schemes_are_swapped_by_one_line(tmp_path, scheme, backing):
     file = tmp_path / "config.yaml"
     text = FILE.format(scheme=scheme, backing=backing)
     file.write_text("\n".join(line for line in text.splitlines() if line != "scheme: None"))
-    with tierkv.load(
-        file, model=shape.spec, lanes=shape.lanes, max_tokens=shape.max_tokens, queries=shape.queries
-    ) as cache:
+    with tierkv.load(file, model=shape.spec, **sizes(shape)) as cache:
         Workload(Harness(cache), shape, seed=21).run(60)
         name = type(cache.planner).__name__
     assert name == {None: "TablePlanner", "glm52-indexshare": "IndexSharePlanner",
@@ -42,9 +44,6 @@ def test_any_part_of_a_scheme_may_be_another(scheme, policy):
     options = {"ways": 4} if policy == "clock" else {}
     source = {"policy": {"use": policy, **options}, "backing": {"page": 16},
               "pool": {"slots": shape.slots}} | ({"scheme": scheme} if scheme else {})  # fmt: skip
-    with tierkv.load(
-        source, model=shape.spec, lanes=shape.lanes, max_tokens=shape.max_tokens,
-        queries=shape.queries,
-    ) as cache:  # fmt: skip
+    with tierkv.load(source, model=shape.spec, **sizes(shape)) as cache:
         harness = Harness(cache, partial(MODELS[policy], shape.slots, **options))
         Workload(harness, shape, seed=22).run(30)

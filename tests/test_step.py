@@ -38,7 +38,7 @@ def one(ids, queries=1):
     return [[list(ids)] * queries]
 
 
-# --- drafts -----------------------------------------------------------------------------------
+# --- drafts ---
 
 
 def test_case_05_rejected_drafts_are_served_as_rewritten(harness):
@@ -69,7 +69,7 @@ def test_case_05_stable_never_goes_back(harness):
     lane = harness.admit("request", 40)
     harness.step([Row(lane, 41, 1, 40)], one([1, 2, 3, 4, 5, 6]))
     step = harness.cache.step([lane], [40], queries=4, q_len=[2])
-    with pytest.raises(StateError, match="stable of lane .* was 40 .*got 38 .*truncate"), step:
+    with pytest.raises(StateError, match=r"stable of lane .* was 40 .*got 38 .*truncate"), step:
         step.append(0, torch.zeros((1, 4, 64), dtype=torch.uint8))
     harness.check()
     harness.truncate("request", 38)
@@ -77,7 +77,7 @@ def test_case_05_stable_never_goes_back(harness):
     harness.check()
 
 
-# --- who is where ------------------------------------------------------------------------------
+# --- who is where ---
 
 
 def test_case_09_followers_are_served_before_their_hits_are_overwritten():
@@ -156,7 +156,7 @@ def test_case_16_no_slots_are_refused():
         assemble(replace(SHAPE, slots=0))
 
 
-# --- case 13: a step that raises ------------------------------------------------------------------
+# --- case 13: a step that raises ---
 
 POINTS = {
     "store.append": ["host", "file"],
@@ -230,13 +230,17 @@ def test_case_13_a_step_that_raises_anywhere(point, backing, after, late):
         made.check()
 
 
+def fail(step, error):
+    step.append(0, torch.zeros((1, 1, 64), dtype=torch.uint8))
+    raise error
+
+
 def test_case_13_what_the_caller_raises_counts_too(harness):
     lane = harness.admit("request", 40)
     for error in (KeyboardInterrupt, ValueError):
         step = harness.cache.step([lane], [41])
         with pytest.raises(error), step:
-            step.append(0, torch.zeros((1, 1, 64), dtype=torch.uint8))
-            raise error
+            fail(step, error)
         assert harness.cache.length("request") == 40
     harness.step([Row(lane, 41, 1, 40)], one([1, 2, 3, 4, 5, 40]))
 
@@ -251,10 +255,17 @@ def test_case_13_groups_that_were_not_touched_stay_warm(harness):
     assert residents(harness.cache.site.policies[1])[lane] == {}
 
 
-# --- case 15: misuse ---------------------------------------------------------------------------------
+# --- case 15: misuse ---
 
 RECORDS = torch.zeros((1, 1, 64), dtype=torch.uint8)
 IDS = torch.tensor([[[0, 1, 2, 3, 4, 5]]], dtype=torch.int32)
+
+
+def play(step, layers, records, ids):
+    """Append and select layers; the owners get the ids."""
+    for layer in layers:
+        step.append(layer, records)
+        step.select(layer, ids if layer == step.cache.owner_of[layer] else None)
 
 
 @pytest.fixture
@@ -355,10 +366,7 @@ def test_case_15_part_of_a_group_left_out(harness, left_out):
     step = harness.cache.step([lane], [41])
     message = rf"step, layer {left_out}: .*append every layer of a group"
     with pytest.raises(StateError, match=message), step:
-        for layer in {1, 2} - {left_out}:
-            step.append(layer, RECORDS)
-            if layer == 1:
-                step.select(layer, IDS)
+        play(step, [1], RECORDS, IDS) if left_out == 2 else step.append(2, RECORDS)
     assert harness.cache.length("request") == 40
     assert residents(harness.cache.site.policies[1])[lane] == {}
 
@@ -366,37 +374,38 @@ def test_case_15_part_of_a_group_left_out(harness, left_out):
 def test_case_15_a_layer_appended_but_not_selected(harness):
     lane = harness.admit("request", 40)
     step = harness.cache.step([lane], [41])
-    with pytest.raises(StateError, match=r"step, layer 0: .*not selected.*select every layer"), step:
+    message = r"step, layer 0: .*not selected.*select every layer"
+    with pytest.raises(StateError, match=message), step:
         step.append(0, RECORDS)
     assert harness.cache.length("request") == 40
 
 
 def test_a_part_that_no_layer_has(harness):
     lane = harness.admit("request", 40)
-    with harness.cache.step([lane], [41]) as step, pytest.raises(StateError, match="layer 1.*x"):
+    with harness.cache.step([lane], [41]) as step, pytest.raises(StateError, match=r"layer 1.*x"):
         step.part(1, "x")
 
 
-# --- begin ---------------------------------------------------------------------------------------------
+# --- begin ---
 
 
 @pytest.mark.parametrize(
     ("batch", "error", "message"),
     [
-        (dict(lanes=[0, 0], kv_len=[41, 41]), StateError, "a lane stands twice"),
-        (dict(lanes=[0, 3], kv_len=[41, 41]), StateError, "row 1, lane 3: no request runs there"),
-        (dict(lanes=[4], kv_len=[41]), StateError, "row 0, lane 4: no request"),
-        (dict(lanes=[-2], kv_len=[41]), StateError, "row 0, lane -2: no request.*-1 is padding"),
-        (dict(lanes=[0], kv_len=[-1]), StateError, "kv_len must not be negative, got -1"),
-        (dict(lanes=[0], kv_len=[41], q_len=[0]), StateError, "q_len must be 1 to 1, got 0"),
-        (dict(lanes=[0], kv_len=[41], q_len=[2]), StateError, "q_len must be 1 to 1, got 2"),
-        (dict(lanes=[0], kv_len=[41], stable=[41]), StateError, "stable must be 0 to 40, got 41"),
-        (dict(lanes=[0], kv_len=[41], stable=[-1]), StateError, "stable must be 0 to 40, got -1"),
-        (dict(lanes=[0], kv_len=[97]), CapacityError, "max_tokens: .*97.*96.*raise it"),
-        (dict(lanes=[0], kv_len=[41, 41]), ShapeError, "begin, kv_len: expected 1"),
-        (dict(lanes=[0], kv_len=[41.0]), ShapeError, "begin, kv_len: expected 1 whole"),
-        (dict(lanes=[0], kv_len=torch.tensor([41.0])), ShapeError, "begin, kv_len: expected 1"),
-        (dict(lanes=[0], kv_len=[41], q_len=[1, 1]), ShapeError, "begin, q_len: expected 1"),
+        ({"lanes": [0, 0], "kv_len": [41, 41]}, StateError, "a lane stands twice"),
+        ({"lanes": [0, 3], "kv_len": [41, 41]}, StateError, "row 1, lane 3: no request runs there"),
+        ({"lanes": [4], "kv_len": [41]}, StateError, "row 0, lane 4: no request"),
+        ({"lanes": [-2], "kv_len": [41]}, StateError, "row 0, lane -2: no request.*-1 is padding"),
+        ({"lanes": [0], "kv_len": [-1]}, StateError, "kv_len must not be negative, got -1"),
+        ({"lanes": [0], "kv_len": [41], "q_len": [0]}, StateError, "q_len must be 1 to 1, got 0"),
+        ({"lanes": [0], "kv_len": [41], "q_len": [2]}, StateError, "q_len must be 1 to 1, got 2"),
+        ({"lanes": [0], "kv_len": [41], "stable": [41]}, StateError, "must be 0 to 40, got 41"),
+        ({"lanes": [0], "kv_len": [41], "stable": [-1]}, StateError, "must be 0 to 40, got -1"),
+        ({"lanes": [0], "kv_len": [97]}, CapacityError, "max_tokens: .*97.*96.*raise it"),
+        ({"lanes": [0], "kv_len": [41, 41]}, ShapeError, "begin, kv_len: expected 1"),
+        ({"lanes": [0], "kv_len": [41.0]}, ShapeError, "begin, kv_len: expected 1 whole"),
+        ({"lanes": [0], "kv_len": torch.tensor([41.0])}, ShapeError, "begin, kv_len: expected 1"),
+        ({"lanes": [0], "kv_len": [41], "q_len": [1, 1]}, ShapeError, "begin, q_len: expected 1"),
     ],
 )  # fmt: skip
 def test_begin_refuses_and_changes_nothing(harness, batch, error, message):
@@ -465,7 +474,7 @@ def test_groups_may_be_stepped_apart(harness):
     harness.check()
 
 
-# --- open steps --------------------------------------------------------------------------------------------
+# --- open steps ---
 
 
 def test_a_lane_in_an_open_step_is_left_alone(harness):
@@ -499,7 +508,7 @@ def test_a_stepper_holds_one_open_step(harness):
     harness.step([Row(lanes[1], 41, 1, 40)], one([1, 2, 3, 4, 5, 6]))
 
 
-# --- case 19: a tier that fails ---------------------------------------------------------------------------------
+# --- case 19: a tier that fails ---
 
 
 class Flaky(FileTier):
@@ -531,9 +540,7 @@ def test_case_19_a_tier_that_cannot_read_part_of_a_batch(layer):
         rows = [Row(lane, 42, 1, 41) for lane in lanes[:2]]
         step = cache.step(lanes[:2], [42, 42])
         with pytest.raises(TierError, match=rf"rows \[{bad}\]"), step:
-            for at in range(3):
-                step.append(at, torch.zeros((2, 1, 64), dtype=torch.uint8))
-                step.select(at, torch.tensor(ids, dtype=torch.int32) if at < 2 else None)
+            play(step, range(3), RECORDS.expand(2, -1, -1), torch.tensor(ids, dtype=torch.int32))
         touched = [0] if layer == 0 else [0, 1]
         for group in touched:
             tables = residents(cache.site.policies[group])
@@ -550,7 +557,7 @@ def test_case_19_a_tier_that_cannot_read_part_of_a_batch(layer):
         made.check()
 
 
-# --- parts -------------------------------------------------------------------------------------------------------
+# --- parts ---
 
 PADDED = tierkv.KVLayout(
     (
@@ -616,8 +623,7 @@ def test_whole_records_and_parts_are_the_same_thing(parted):
         assert torch.equal(back[name], known[name])
 
 
-def test_tiered_parts_may_come_after_the_selection_is_due_for_none(parted):
-    """A device part may still come after select, as an indexer's keys may."""
+def test_a_device_part_may_come_after_select(parted):
     lane = parted.admit("request")
     with parted.step([lane], [1]) as step:
         for layer in range(2):
@@ -633,16 +639,13 @@ def test_tiered_parts_may_come_after_the_selection_is_due_for_none(parted):
 def test_a_device_part_left_out_is_named(parted):
     lane = parted.admit("request")
     step = parted.step([lane], [1])
+    new = {n: p[None] for n, p in parts(1, 0).items() if n != "index"}
     with pytest.raises(StateError, match=r"step, layer 0: parts \['index'\] are missing"), step:
-        for layer in range(2):
-            new = {n: p[None] for n, p in parts(1, 0, layer).items() if n != "index"}
-            step.append(layer, new)
-            ids = torch.full((1, 1, 4), -1, dtype=torch.int32)
-            step.select(layer, ids if layer == 0 else None)
+        play(step, (0, 1), new, torch.full((1, 1, 4), -1, dtype=torch.int32))
     assert parted.length("request") == 0
 
 
-# --- debug ------------------------------------------------------------------------------------------------------
+# --- debug ---
 
 
 def test_debug_refuses_ids_without_a_page():
@@ -653,8 +656,7 @@ def test_debug_refuses_ids_without_a_page():
         step = cache.step([lane], [41])
         step.batch.block_table[0, 1] = -1  # as an engine's own table might have it
         with pytest.raises(StateError, match=r"select, layer 0: .*without a page"), step:
-            step.append(0, RECORDS)
-            step.select(0, torch.tensor([[[1, 20, 3, 4, 5, 6]]], dtype=torch.int32))
+            play(step, [0], RECORDS, torch.tensor([[[1, 20, 3, 4, 5, 6]]], dtype=torch.int32))
 
 
 def test_records_lie_packed_as_the_layout_says():

@@ -68,6 +68,7 @@ def build(config: Config) -> TieredCache:
     """Build a cache from a checked configuration."""
     limits, footprint = settle(config)
     ops = choose_ops(config, limits)
+    ops.prepare()
     log.info("tierkv: %s operators, %s", ops.name, footprint)
     spec, choices = limits.spec, config.choices
     check_memory(config, limits, footprint)

@@ -17,6 +17,17 @@ def test_steps_and_prompts_in_turn(twins):
         one.forward(tokens)
 
 
+def test_longest_prompt(stock, twins):
+    one = twins(tokens=0, max_tokens=4096)
+    one.held, wanted = stock.long()
+    for chunk in stock.base[:, : one.held.get_seq_length()].split(512, dim=1):
+        found = stock.forward(one.tiered, chunk, "tierkv", logits_to_keep=1)
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
+    one.held = stock.piece(one.held.get_seq_length())
+    for tokens in (1, 4, 1):
+        one.forward(tokens)
+
+
 def test_drafts_are_never_installed(twins):
     one = twins(tokens=90)
     for _ in range(6):

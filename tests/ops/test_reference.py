@@ -154,10 +154,7 @@ class World:
 
 def arguments(ops, name):
     """A call of each operator with something to do: hits, misses, window, padding."""
-    if name.startswith("place_"):
-        policy = POLICY_OF[name.removeprefix("place_")]
-    else:
-        policy = "set-fifo"
+    policy = POLICY_OF[name.removeprefix("place_")] if name.startswith("place_") else "set-fifo"
     world = World(ops, lanes=3, positions=64, slots=64, policy=policy)
     ids = [[[1, 2, 3, -1], [1, 9, 21, 5]], [[0, 1, 2, 3]] * 2, [[4, 4, 30, 31], [8, 9, 10, 11]]]
     lanes, kv_len = [2, -1, 0], [22, 9, 40]
@@ -243,7 +240,7 @@ def test_both_namespaces_compute_the_same(name):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
 
 
-# --- case 1: lengths and widths -----------------------------------------------------------------
+# --- case 1: lengths and widths ---
 
 
 @pytest.mark.parametrize("top_k", [1, 31, 32, 33, 63, 64, 65, 128, 2048])
@@ -272,7 +269,7 @@ def test_case_01_fewer_positions_than_queries(ops):
     assert world.counted(Counter.FUTURE, Counter.WINDOW) == [4 + 4 + 3 + 2, 3]
 
 
-# --- case 2: what repeats and what does not -------------------------------------------------------
+# --- case 2: what repeats and what does not ---
 
 
 def test_case_02_all_misses_then_all_hits(ops):
@@ -308,7 +305,7 @@ def test_case_02_the_same_selection_forever_is_a_fixed_point(ops, policy):
     assert world.counted(Counter.INSTALLS) == installs
 
 
-# --- case 3: -1 anywhere --------------------------------------------------------------------------
+# --- case 3: -1 anywhere ---
 
 
 @pytest.mark.parametrize(
@@ -343,7 +340,7 @@ def test_case_03_the_record_behind_minus_one_is_installed_itself(ops):
     assert torch.equal(world.pool[0][0, 0], world.backing[0][5])
 
 
-# --- case 4: the same id twice ---------------------------------------------------------------------
+# --- case 4: the same id twice ---
 
 
 def test_case_04_a_repeated_id_is_served_twice_and_installed_once(ops):
@@ -358,7 +355,7 @@ def test_case_04_a_repeated_id_is_served_twice_and_installed_once(ops):
     assert world.counted(Counter.HITS, Counter.UNIQUE_HITS) == [4, 3]
 
 
-# --- case 5: queries that share misses; the window ---------------------------------------------------
+# --- case 5: queries that share misses; the window ---
 
 
 def test_case_05_queries_that_miss_the_same_id_fetch_it_once(ops):
@@ -379,7 +376,7 @@ def test_case_05_window_ids_are_never_installed(ops):
     assert world.counted(Counter.WINDOW, Counter.FUTURE, Counter.FETCHED) == [6, 1, 4]
 
 
-# --- case 6: ragged rows -----------------------------------------------------------------------------
+# --- case 6: ragged rows ---
 
 
 def test_case_06_append_drops_what_is_not_live(ops):
@@ -406,7 +403,7 @@ def test_case_06_a_short_row_plans_its_last_queries_only(ops):
     assert world.counted(Counter.MISSES) == [4 * 7]
 
 
-# --- case 8: strides and full sets -------------------------------------------------------------------
+# --- case 8: strides and full sets ---
 
 
 @pytest.mark.parametrize("policy", ["set-fifo", "clock"])
@@ -440,7 +437,7 @@ def test_case_08_the_hand_goes_on_from_where_it_was(ops):
     assert world.id_at[0].tolist() == [21, 15, 16, 20]
 
 
-# --- case 9: a victim that is a hit of the same step ---------------------------------------------------
+# --- case 9: a victim that is a hit of the same step ---
 
 
 def test_case_09_a_victim_slot_may_be_a_hit_of_the_same_step(ops):
@@ -464,7 +461,7 @@ def test_case_09_a_victim_slot_may_be_a_hit_of_the_same_step(ops):
     step([4, 2, 3])
 
 
-# --- case 12: padding -----------------------------------------------------------------------------------
+# --- case 12: padding ---
 
 
 @pytest.mark.parametrize("policy", ["set-fifo", "clock", "lru", "last-step", "unbounded"])
@@ -477,8 +474,8 @@ def test_case_12_padding_rows_have_no_state_and_no_counters(ops, policy):
         padded.place(plan)
         wanted = plain.plan([ids, ids], [100] * 2, lanes=[2, 0])
         plain.place(wanted)
-        for name in ("ids", "kind", "index", "length", "miss_id", "miss_from", "miss_count", "slot"):
-            assert torch.equal(getattr(plan, name)[[1, 3]], getattr(wanted, name)), name
+        for name, value in vars(wanted).items():
+            assert torch.equal(getattr(plan, name)[[1, 3]], value), name
         assert bool((plan.ids[::2] == -1).all())
         assert bool((plan.kind[::2] == Kind.EMPTY).all())
         assert bool((plan.slot[::2] == -1).all())
@@ -498,7 +495,7 @@ def test_case_12_padding_moves_no_bytes(ops):
     assert torch.equal(world.pool[0][1, :2], world.backing[0][world.pages * PAGE + ints([3, 4])])
 
 
-# --- case 16: a pool smaller than a step -----------------------------------------------------------------
+# --- case 16: a pool smaller than a step ---
 
 
 @pytest.mark.parametrize("slots", [1, 2, 5])
@@ -513,7 +510,7 @@ def test_case_16_a_pool_smaller_than_one_step(ops, policy, slots):
         assert int(plan.miss_count[0]) <= unique
 
 
-# --- case 17: byte offsets past 2^31 -----------------------------------------------------------------------
+# --- case 17: byte offsets past 2^31 ---
 
 
 def test_case_17_byte_offsets_past_two_gibibytes(ops):
@@ -551,7 +548,7 @@ def test_case_17_rows_past_two_gibibytes_are_planned(ops):
     assert plan.index.tolist() == [[[2**31 - 1, 2**31 - 13]]]
 
 
-# --- bad ids: never row 0, never a read outside a table ------------------------------------------------------
+# --- bad ids: never row 0, never a read outside a table ---
 
 
 @pytest.mark.parametrize("bad", [-(2**31), -2, 100, 255, 256, 4095, 2**31 - 1])
@@ -571,7 +568,7 @@ def test_an_unmapped_id_is_counted_and_dropped(ops):
     assert world.counted(Counter.UNMAPPED) == [2]
 
 
-# --- section 6: differences from the published kernels ------------------------------------------------------
+# --- section 6: differences from the published kernels ---
 
 
 def published_selection(ids, position):

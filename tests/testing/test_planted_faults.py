@@ -4,6 +4,7 @@ import inspect
 import random
 from dataclasses import replace
 from itertools import product
+from typing import ClassVar
 
 import pytest
 import torch
@@ -27,7 +28,9 @@ def run(contract: type, name: str) -> None:
         arguments = {}
         for mark, value in zip(marks, values, strict=True):
             names = mark.args[0]
-            arguments |= {names: value} if isinstance(names, str) else dict(zip(names, value))
+            arguments |= (
+                {names: value} if isinstance(names, str) else dict(zip(names, value, strict=True))
+            )
         test(contract(), **arguments)
 
 
@@ -36,7 +39,7 @@ def names_of(contract: type) -> list[str]:
     return [name for name in names if name.startswith("test_")]
 
 
-# --- policies ---------------------------------------------------------------------------------
+# --- policies ---
 
 
 class Drop(TablePolicy):
@@ -102,8 +105,8 @@ class Random(Drop):
     """Chooses at random."""
 
     def choose(self, lane, misses, hits):
-        return torch.tensor(random.sample(range(self.slots), min(self.slots, len(misses)))
-                            + [-1] * max(0, len(misses) - self.slots), dtype=torch.int64)  # fmt: skip
+        slots = random.sample(range(self.slots), min(self.slots, len(misses)))
+        return torch.tensor(slots + [-1] * (len(misses) - len(slots)), dtype=torch.int64)
 
 
 class RandomByTorch(Drop):
@@ -236,8 +239,7 @@ POLICY_FAULTS = {
 """Fault -> the test that must find it."""
 
 
-
-# --- tiers ------------------------------------------------------------------------------------
+# --- tiers ---
 
 
 class ClampsRows(HostTier):
@@ -296,7 +298,7 @@ class OneLayer(HostTier):
 class Shared(HostTier):
     """Every instance on the same memory."""
 
-    kept: list = []
+    kept: ClassVar[list] = []
 
     def allocate(self, rows, strides):
         super().allocate(rows, strides)
@@ -378,7 +380,7 @@ TIER_FAULTS = {
     NoError: "a_refused_allocation_leaves_nothing",
     ReadsLate: "a_cache_on_it_serves_what_the_model_serves",
 }
-# --- planners, servers, installers --------------------------------------------------------------
+# --- planners, servers, installers ---
 
 
 class StableOffByOne(TablePlanner):

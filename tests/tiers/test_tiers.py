@@ -28,7 +28,7 @@ def open_files():
     return len(os.listdir("/proc/self/fd"))
 
 
-# --- file ------------------------------------------------------------------------------------------
+# --- file ---
 
 
 def test_the_file_has_no_name_once_it_is_mapped(tmp_path):
@@ -85,7 +85,8 @@ def test_a_full_disk_is_a_capacity_error(tmp_path, monkeypatch):
 
     monkeypatch.setattr(file_tier.os, "posix_fallocate", full)
     tier, before = made(FileTier, path=str(tmp_path)), open_files()
-    with pytest.raises(CapacityError, match=r"backing\.capacity: .*bytes do not fit: No space left"):
+    message = r"backing\.capacity: .*bytes do not fit: No space left"
+    with pytest.raises(CapacityError, match=message):
         tier.allocate(ROWS, STRIDES)
     assert list(tmp_path.iterdir()) == []
     assert open_files() == before
@@ -98,7 +99,8 @@ def test_the_system_refuses_for_real(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, limits[1]))
     tier, before = made(FileTier, path=str(tmp_path)), open_files()
     try:
-        with pytest.raises(CapacityError, match=r"backing\.capacity: 4,194,304 bytes.*backing\.path"):
+        message = r"backing\.capacity: 4,194,304 bytes.*backing\.path"
+        with pytest.raises(CapacityError, match=message):
             tier.allocate((2**15, 2**15), (64, 64))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -166,7 +168,7 @@ def test_only_memory_can_be_viewed():
         assemble(Shape(), pool="file")
 
 
-# --- memory -------------------------------------------------------------------------------------------
+# --- memory ---
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tierkv.cli.check import check
 from tierkv.cli.doctor import doctor
 from tierkv.cli.plugins import plugins
 from tierkv.cli.run import run
+from tierkv.cli.trace import trace
 from tierkv.errors import TierKVError
 
 INTERRUPTED = 130
@@ -48,5 +49,5 @@ def main() -> None:
     """Tiered KV cache for sparse-attention language models."""
 
 
-for command in (run, check, plugins, doctor):
+for command in (run, check, trace, plugins, doctor):
     main.add_command(command)

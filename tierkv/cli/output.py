@@ -1,7 +1,9 @@
 """How commands write: aligned text for people, JSON for programs."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +15,20 @@ _STEP = 1024
 def json_option(command: F) -> F:
     """Add ``--json``, given to the command as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout.")(command)
+
+
+@contextmanager
+def progress(*phases: str) -> Iterator[Callable[[str, int, int], None] | None]:
+    """Draw bars on a terminal, told of a phase, what is done and of how much; None in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        tasks = {phase: bars.add_task(phase, total=None) for phase in phases}
+        yield lambda phase, done, total: bars.update(tasks[phase], completed=done, total=total)
 
 
 def write_json(value: Any) -> None:

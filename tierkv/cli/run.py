@@ -1,31 +1,57 @@
 """``tierkv run``: the same model decoded with its stock cache and with tierkv."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 
-from tierkv.cli.output import json_option, size, write_json, write_table
+from tierkv.cli.output import json_option, progress, size, write_json, write_table
+from tierkv.errors import ConfigError, say
 
 if TYPE_CHECKING:
-    from tierkv.integrations.transformers.compare import Comparison, Progress
+    from tierkv.integrations.transformers.compare import Around, Comparison
+    from tierkv.trace import Trace
 
 DEFAULT = {"scheme": "glm52-indexshare"}
+CONTEXT, TOKENS = 4096, 32
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@attrs.frozen
+class Options:
+    """What :func:`decode_options` gives."""
+
+    context: int | None
+    tokens: int | None
+    batch: int
+    force: Path | None
+
+
+def decode_options(command: F) -> F:
+    """Add what says how long to decode, and from what."""
+    for option in (
+        click.option("--force", type=click.Path(path_type=Path), metavar="TRACE",
+                     help="Let the indexers select what a trace says."),
+        click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Rows."),
+        click.option("--tokens", type=click.IntRange(1), help="Tokens to decode.",
+                     show_default=f"{TOKENS}, or what the trace has"),
+        click.option("--context", type=click.IntRange(1), help="Prompt tokens of each row.",
+                     show_default=f"{CONTEXT}, or where the trace starts"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path), required=False)
-@click.option("--context", type=click.IntRange(1), default=4096, show_default=True,
-              help="Prompt tokens of each row.")  # fmt: skip
-@click.option("--tokens", type=click.IntRange(1), default=32, show_default=True,
-              help="Tokens to decode.")  # fmt: skip
-@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Rows.")
+@click.option("--record", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write a trace of what is selected.")  # fmt: skip
+@decode_options
 @json_option
-def run(config: Path | None, context: int, tokens: int, batch: int, as_json: bool) -> int:
+def run(config: Path | None, record: Path | None, as_json: bool, **given: Any) -> int:
     """Decode a model with and without tierkv.
 
     The model of CONFIG, with random weights, decodes with its stock cache and with tierkv in turn.
@@ -34,15 +60,25 @@ def run(config: Path | None, context: int, tokens: int, batch: int, as_json: boo
     """
     from tierkv import build
     from tierkv import config as configuration
+    from tierkv.trace import open_trace
 
-    checked = configuration.read(config or DEFAULT, lanes=batch, max_tokens=context + tokens)
+    options = Options(**given)
+    trace = open_trace(options.force) if options.force else None
+    context, tokens = _length(options, trace)
+    sizes = {"lanes": options.batch, "max_tokens": context + tokens}
+    checked = configuration.read(config or DEFAULT, **sizes)
+    if trace:
+        from tierkv.integrations.transformers.force import with_top_k
+
+        checked = with_top_k(checked, trace)
     build.settle(checked)  # before a model is built
     from tierkv.integrations.transformers.compare import compare
 
-    with _progress() as progress:
+    with progress("prefill", "decode") as report:
         outcome = compare(
-            checked, context=context, tokens=tokens, batch=batch, on_progress=progress
-        )
+            checked, context=context, tokens=tokens, batch=options.batch,
+            around=_around(trace, record), on_progress=report,
+        )  # fmt: skip
     if as_json:
         write_json(attrs.asdict(outcome))
     else:
@@ -50,18 +86,39 @@ def run(config: Path | None, context: int, tokens: int, batch: int, as_json: boo
     return 0 if outcome.tokens_equal else 1
 
 
-@contextmanager
-def _progress() -> Iterator["Progress | None"]:
-    """Draw a bar on a terminal; give None in a pipe."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bars
+def _length(options: Options, trace: "Trace | None") -> tuple[int, int]:
+    """Give prompt and tokens to decode; a trace knows some positions only."""
+    if trace is None:
+        return options.context or CONTEXT, options.tokens or TOKENS
+    from tierkv.integrations.transformers.force import span
 
-    with Bars(console=Console(stderr=True), transient=True) as bars:
-        tasks = {phase: bars.add_task(phase, total=None) for phase in ("prefill", "decode")}
-        yield lambda phase, done, total: bars.update(tasks[phase], completed=done, total=total)
+    known = span(trace, options.batch)
+    context = options.context or known.start
+    tokens = options.tokens or min(TOKENS, known.stop - context)
+    if context < known.start or tokens < 1 or context + tokens > known.stop:
+        wrong = f"{trace.name} knows positions {known.start:,} to {known.stop - 1:,}"
+        do = "leave --context and --tokens out, or lower them"
+        raise ConfigError(say("force", wrong, got=(context, tokens), do=do))
+    return context, tokens
+
+
+def _around(trace: "Trace | None", record: Path | None) -> "Around":
+    """Give what compare enters while it decodes."""
+
+    @contextmanager
+    def around(model: Any, cache: Any) -> Iterator[None]:
+        with ExitStack() as stack:
+            if trace:
+                from tierkv.integrations.transformers.force import force
+
+                stack.enter_context(force(model, trace))
+            if record:
+                from tierkv.trace.recorder import Recorder
+
+                stack.enter_context(Recorder(cache, record))
+            yield
+
+    return around
 
 
 def _write(outcome: "Comparison") -> None:

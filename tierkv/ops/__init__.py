@@ -28,9 +28,15 @@ class Ops:
     wait: Operator
 
     def __init__(
-        self, name: str, namespace: str, start_worker: Callable[[], None] | None = None
+        self,
+        name: str,
+        namespace: str,
+        prepare: Callable[[], None] = lambda: None,
+        start_worker: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
+        self.prepare = prepare
+        """Does what must not happen in a step; called when a cache is built."""
         self.start_worker = start_worker
         """Starts the thread behind ``submit``; None if there is none and it runs at once."""
         packets = getattr(torch.ops, namespace)
@@ -63,7 +69,7 @@ def _native() -> Ops | None:
         return None
     native = import_module("tierkv.ops.native")
     native.register(LIBRARIES["tierkv"])
-    return Ops("native", "tierkv", native.start_worker)
+    return Ops("native", "tierkv", native.reserve_threads, native.start_worker)
 
 
 NATIVE = _native()

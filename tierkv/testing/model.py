@@ -6,7 +6,6 @@ Nothing here looks at a tensor. Records are ``bytes``; tables are what the calle
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from tierkv.constants import Kind
 
@@ -34,7 +33,8 @@ class Row:
         return {query: start + query for query in live if start + query >= 0}
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class Entry:
     """One selected record and where it is served from."""
 
     id: int

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -64,7 +64,7 @@ class SchemeContract:
     ) -> Iterator[tuple[Harness, Shape]]:
         """Make a cache with these parts."""
         shape = replace(shape, slots=self.slots)
-        parts = self.components()
+        parts: dict[str, Any] = self.components()
         with assemble(shape, policy=policy, backing=backing, **parts) as cache:
             yield Harness(cache, make, self.pooled), shape
 

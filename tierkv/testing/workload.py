@@ -115,7 +115,7 @@ class Workload:
 
     def _row(self, request: Request, groups: Sequence[int]) -> Row:
         low = max(request.stable[group] for group in groups)
-        high = min(min(request.length[group] for group in groups), self.shape.max_tokens - 1)
+        high = min(*(request.length[group] for group in groups), self.shape.max_tokens - 1)
         if low > high:  # groups have drifted apart; a prefill brings them together
             return PADDING
         accepted = self.random.random() < 0.6

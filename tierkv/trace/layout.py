@@ -16,7 +16,7 @@ VERSION = 1
 ROWS = ("kv_len", "q_len", "stable", "request")
 """Arrays [steps, lanes]; all but ``kv_len`` may be left out."""
 IDS = re.compile(r"ids(_\d{4,})?")
-CHUNK_BYTES = 1 << 24
+CHUNK_BYTES = 1 << 23
 """Bytes of ids that are read, or written as one array, at a time."""
 
 

@@ -1,9 +1,9 @@
 """The scheme's planner, server and installer under contract, and its defaults."""
 
 import pytest
+from dsv32_gather.components import GatherInstaller, GatherPlanner, GatherServer
 
 import tierkv
-from dsv32_gather.components import GatherInstaller, GatherPlanner, GatherServer
 from tierkv.config import make_registry, read
 from tierkv.testing import SchemeContract
 from tierkv.testing.assemble import Shape

@@ -1,9 +1,9 @@
 """Layouts of DeepSeek V3.2: every layer selects for itself."""
 
 import pytest
-
 from dsv32_gather import tierkv_model
 from dsv32_gather.model import dsv32_spec
+
 from tierkv import ConfigError
 
 BASE = {

@@ -1,8 +1,8 @@
 """The scheme's planner, server and installer under contract, and its defaults."""
 
-import pytest
+from typing import ClassVar
 
-import tierkv
+import pytest
 from glm52_indexshare.components import (
     MAX_SLOTS,
     IndexShareInstaller,
@@ -10,6 +10,8 @@ from glm52_indexshare.components import (
     IndexShareServer,
 )
 from glm52_indexshare.scheme import SCHEME
+
+import tierkv
 from tierkv.config import make_registry, read
 from tierkv.testing import SchemeContract
 from tierkv.testing.assemble import Shape
@@ -27,7 +29,7 @@ class TestIndexShareOnTheWorker(SchemeContract):
     planner = IndexSharePlanner
     server = IndexShareServer
     installer = IndexShareInstaller
-    options = {"installer": {"schedule": "worker"}}
+    options: ClassVar = {"installer": {"schedule": "worker"}}
 
 
 def test_everything_it_registers_is_under_contract():

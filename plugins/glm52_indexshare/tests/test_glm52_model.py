@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-
 from glm52_indexshare import tierkv_model
 from glm52_indexshare.model import glm52_spec, indexer_types
+
 from tierkv import ConfigError
 
 BASE = {

@@ -159,9 +159,9 @@ class TieredDynamicCache(DynamicCache):
     def _undo(self) -> None:
         """Abandon a forward that did not reach its last layer."""
         UPDATED.set(None)
-        if self._pass is not None:
-            self._pass.abandon()
-            self._pass = None
+        broken, self._pass = self._pass, None
+        if broken is not None:
+            broken.abandon()
 
     def _check_attention(self) -> None:
         name = self._config._attn_implementation

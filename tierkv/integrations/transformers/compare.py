@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import attrs
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tierkv.build import model_mapping
+from tierkv.cache import TieredCache
 from tierkv.config import Config
 from tierkv.errors import ConfigError, say
 from tierkv.integrations.transformers.attention import NAME
@@ -27,13 +29,14 @@ from tierkv.types import GroupStats, Stats
 CHUNK = 512
 """Prompt tokens a forward: the indexer's scores of a whole prompt grow with its square."""
 
+Around = Callable[[PreTrainedModel, TieredCache], AbstractContextManager[Any]]
 Progress = Callable[[str, int, int], None]
 """Called with the phase, ``prefill`` or ``decode``, how much of it is done, and of how much."""
 
 
 @attrs.frozen
 class Comparison:
-    """What came out. Rates count entries; "per step" is over all rows."""
+    """What came out, from cold pools on. Rates count entries; "per step" is over all rows."""
 
     tokens_equal: bool
     """Greedy tokens of every step and row."""
@@ -65,11 +68,18 @@ def compare(
     context: int = 4096,
     tokens: int = 32,
     batch: int = 1,
+    around: Around = lambda model, cache: nullcontext(),
     on_progress: Progress | None = None,
 ) -> Comparison:
     """Decode `tokens` greedy tokens after a random prompt of `context`, step by step in turn.
 
     Both caches are given the stock's token, so that one difference does not grow into others.
+
+    Parameters
+    ----------
+    around
+        Entered with the model and the cache underneath for the time of decoding: to force
+        selections, or to record them.
 
     Raises
     ------
@@ -90,7 +100,8 @@ def compare(
         race = _Race(model, stock, tiered, report)
         race.prefill(prompt)
         before = tiered.tiered.stats()
-        race.decode(tokens)
+        with around(model, tiered.tiered):
+            race.decode(tokens)
         return _result(race, before, context)
 
 
