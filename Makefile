@@ -44,7 +44,7 @@ clean:
 # Where a compiler exists a mistake in the C++ must stop the installation, see pyproject.toml.
 .venv/.native: .venv/.deps $(NATIVE)
 	TIERKV_REQUIRE_NATIVE=$(if $(shell command -v $(CXX)),1,0) $(BIN)/python -m pip install -q \
-		--no-build-isolation -c constraints.txt -e '.[dev,transformers]' $(PLUGINS:%=-e %)
+		--no-build-isolation -c constraints.txt -e '.[dev,plots,transformers]' $(PLUGINS:%=-e %)
 	touch $@
 
 # The lowest supported release beside the newest: a test puts it first on the path.

@@ -18,6 +18,7 @@ CONTRACTS = {
 HOOKS = {
     ("policy", "unbounded"): {"slots": 96},
     ("policy", "clock"): {"options": {"ways": 8}},
+    ("policy", "set-lru"): {"options": {"ways": 4}},
 }
 """What a component needs to be told beside its class."""
 

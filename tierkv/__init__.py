@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "load": "tierkv.build",
     "TieredCache": "tierkv.cache",
+    "External": "tierkv.external",
     "Tier": "tierkv.interfaces",
     "Policy": "tierkv.interfaces",
     "Planner": "tierkv.interfaces",
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CapacityError",
     "ConfigError",
+    "External",
     "Installer",
     "KVLayout",
     "LayerGroup",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         TierError,
         TierKVError,
     )
+    from tierkv.external import External
     from tierkv.hookspecs import hookimpl
     from tierkv.interfaces import Installer, Planner, Policy, Server, SupportsView, Tier
     from tierkv.layout import KVLayout, LayerGroup, ModelSpec, Part

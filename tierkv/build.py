@@ -4,8 +4,9 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+import attrs
 import torch
 
 from tierkv import config as configuration
@@ -13,6 +14,7 @@ from tierkv.cache import TieredCache
 from tierkv.config import Config
 from tierkv.constants import MAX_ROWS, Counter
 from tierkv.errors import CapacityError, ConfigError, Faults, say, show
+from tierkv.external import External, ExternalTier
 from tierkv.footprint import Footprint
 from tierkv.interfaces import SupportsView
 from tierkv.layout import ModelSpec
@@ -24,14 +26,25 @@ from tierkv.tiers import HostTier, memory
 log = logging.getLogger("tierkv")
 
 
+class Overrides(TypedDict, total=False):
+    """Settings of a file that :func:`load` may replace."""
+
+    lanes: int
+    """Requests that run at once."""
+    max_tokens: int
+    """Longest request."""
+    queries: int
+    """Most query positions a row, 1 + drafts."""
+    device: str
+    """Where pool, tables and selections lie."""
+
+
 def load(
     source: str | Path | Mapping[str, Any],
     *,
     model: Any = None,
-    lanes: int | None = None,
-    max_tokens: int | None = None,
-    queries: int | None = None,
-    device: str | None = None,
+    blocks: External | None = None,
+    **overrides: Unpack[Overrides],
 ) -> TieredCache:
     """Build a cache from a YAML file, or a mapping of the same form.
 
@@ -40,14 +53,10 @@ def load(
     model
         A Hugging Face configuration, its mapping, the path of a ``config.json``, or a
         :class:`ModelSpec`; default: the file's ``model``.
-    lanes
-        Requests that run at once.
-    max_tokens
-        Longest request.
-    queries
-        Most query positions a row, 1 + drafts.
-    device
-        Where pool, tables and selections lie.
+    blocks
+        An engine's own pages and records, in place of a backing.
+    **overrides
+        ``lanes``, ``max_tokens``, ``queries``, ``device`` instead of the file's.
 
     Raises
     ------
@@ -56,11 +65,8 @@ def load(
     CapacityError
         If memory or disk is refused; nothing is kept.
     """
-    return build(
-        configuration.read(
-            source, model=model, lanes=lanes, max_tokens=max_tokens, queries=queries, device=device
-        )
-    )
+    config = configuration.read(source, model=model, **overrides)
+    return build(attrs.evolve(config, blocks=blocks))
 
 
 @torch.inference_mode(False)  # what is allocated outlives the mode it was made in
@@ -72,13 +78,18 @@ def build(config: Config) -> TieredCache:
     log.info("tierkv: %s operators, %s", ops.name, footprint)
     spec, choices = limits.spec, config.choices
     check_memory(config, limits, footprint)
-    backing = choices["backing"].component(choices["backing"].options, limits)
+    backing = (
+        ExternalTier(config.blocks, limits)
+        if config.blocks
+        else choices["backing"].component(choices["backing"].options, limits)
+    )
     pool = choices["pool"].component(choices["pool"].options, limits)
     try:
         strides = [layout.stride for layout in spec.layouts]
         slots = [limits.slots[group] for group in spec.group_of]
         pool.allocate([limits.lanes * count for count in slots], strides)
-        backing.allocate([limits.rows] * len(strides), strides)
+        if not config.blocks:
+            backing.allocate([limits.rows] * len(strides), strides)
         return _assemble(config, limits, footprint, ops, backing, pool)
     except BaseException as error:
         backing.close()
@@ -168,12 +179,15 @@ def _limits(config: Config) -> Limits:
     faults.check()
     return Limits(
         spec=spec, device=device, lanes=general.lanes, max_tokens=general.max_tokens,
-        queries=general.queries, page=page, pages=pages, slots=slots, debug=general.debug,
+        queries=general.queries, page=config.blocks.page if config.blocks else page, pages=pages,
+        slots=slots, external=config.blocks is not None, debug=general.debug,
     )  # fmt: skip
 
 
 def _pages(config: Config, spec: ModelSpec) -> int:
     general, backing = config.general, config.backing
+    if config.blocks:
+        return config.blocks.pages
     lane_pages = -(-general.max_tokens // backing.page)
     pages = lane_pages * general.lanes
     if backing.capacity is not None:
@@ -224,12 +238,12 @@ def _device(name: str) -> torch.device:
 def model_spec(config: Config) -> ModelSpec:
     """Find out what the configured model's KV looks like."""
     model = config.model
-    if isinstance(model, ModelSpec):
-        return model
     if model is None:
         do = "set model, choose a scheme, or pass load(model=...)"
         raise ConfigError(say("model", "is missing", do=do))
-    return config.registry.model(model_mapping(model))
+    if not isinstance(model, ModelSpec):
+        model = config.registry.model(model_mapping(model))
+    return config.blocks.spec(model) if config.blocks else model
 
 
 def model_mapping(model: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tierkv import requests
 from tierkv.errors import StateError, say
+from tierkv.external import ExternalPaging
 from tierkv.footprint import Footprint
 from tierkv.interfaces import Installer, Planner, Server
 from tierkv.lanes import Lanes
@@ -41,7 +42,8 @@ class TieredCache:
         self.site, self.limits = site, site.limits
         self.planner, self.server, self.installer = planner, server, installer
         self.footprint = footprint
-        self.lanes, self.paging = Lanes(site.limits), Paging(site.limits)
+        self.lanes = Lanes(site.limits)
+        self.paging = ExternalPaging(site.limits) if site.limits.external else Paging(site.limits)
         self.store = Store(site.limits, site.ops, site.backing)
         self._group_of = site.limits.spec.group_of
         groups = site.limits.spec.groups
@@ -89,6 +91,7 @@ class TieredCache:
 
         Pages are shared until one of the two writes to them.
         """
+        requests.refuse_external(self, f"fork {request!r}")
         lane = self.lanes.closed("fork", request)
         self.installer.drain([lane])
         other = self.lanes.bind(copy)
@@ -124,6 +127,7 @@ class TieredCache:
         Tiered parts come on the host, device parts on the device.
         """
         where = f"read {request!r}, layer {layer}"
+        requests.refuse_external(self, where)
         lane = self.lanes.closed("read", request)
         self.group_of(f"read {request!r}", layer)
         length = int(self.lanes.length[lane, layer])
@@ -157,6 +161,7 @@ class TieredCache:
             [n, K] or [K] int32 positions, -1 for none, at most K a row: selections in the order
             made, as of the last queries of a prompt. Counters do not change.
         """
+        requests.refuse_external(self, f"warm {request!r}")
         warm(self, request, layer, ids)
 
     def stepper(self, batch: int, queries: int = 1) -> Stepper:

@@ -9,6 +9,7 @@ import attrs
 from tierkv import __version__, core_plugin, yaml_file
 from tierkv.constants import MAX_PAGE, MAX_ROWS, MIN_PAGE
 from tierkv.errors import ConfigError, Faults, say, show
+from tierkv.external import External
 from tierkv.registry import CORE, Registry
 from tierkv.structure import Bytes, keys_of, structure, unknown_keys
 
@@ -114,6 +115,8 @@ class Config:
     pool: Pool
     choices: Mapping[str, Choice]
     """``backing``, ``pool``, ``policy``, ``planner``, ``server``, ``installer``."""
+    blocks: External | None = None
+    """An engine's own pages and records instead of ``backing``."""
 
 
 def make_registry(block: tuple[str, ...] = ()) -> Registry:

@@ -15,6 +15,9 @@ MAX_ROWS = 2**31 - 1
 HASH_MULTIPLIER = 2654435769
 """Knuth's multiplicative hash, 2^32 divided by the golden ratio."""
 
+SECOND_HASH_MULTIPLIER = 2246822507
+"""Of the second set where an id may choose between two; from MurmurHash3's finalizer."""
+
 
 class Kind(IntEnum):
     """Where one selected entry is served from; ``Plan.kind`` holds these."""

@@ -3,7 +3,18 @@
 from tierkv.hookspecs import hookimpl
 from tierkv.ops import NATIVE, REFERENCE
 from tierkv.plain import CopyInstaller, CopyServer, TablePlanner
-from tierkv.policies import Clock, Fifo, LastStep, Lru, SetFifo, Unbounded
+from tierkv.policies import (
+    Arc,
+    Clock,
+    Fifo,
+    LastStep,
+    Lru,
+    S3Fifo,
+    SetFifo,
+    SetLru,
+    Sieve,
+    Unbounded,
+)
 from tierkv.registry import Registrar
 from tierkv.tiers import DeviceTier, FileTier, HostTier
 
@@ -18,6 +29,10 @@ def tierkv_register(registry: Registrar) -> None:
         "set-fifo": SetFifo,
         "fifo": Fifo,
         "lru": Lru,
+        "set-lru": SetLru,
+        "sieve": Sieve,
+        "s3-fifo": S3Fifo,
+        "arc": Arc,
         "last-step": LastStep,
         "unbounded": Unbounded,
     }

@@ -18,6 +18,7 @@ class Footprint:
     tables: int
     """Device: residency tables."""
     backing: int
+    """Records of every position; 0 where they are an engine's own."""
     tokens: int
     """Tokens that the backing holds, all requests together."""
 
@@ -40,6 +41,6 @@ class Footprint:
             selections=selections,
             device_parts=limits.rows * spec.device_row_bytes,
             tables=tables,
-            backing=limits.rows * spec.row_bytes,
+            backing=0 if limits.external else limits.rows * spec.row_bytes,
             tokens=limits.rows,
         )

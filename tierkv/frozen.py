@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tierkv.errors import StateError, say
 from tierkv.types import Selection
 
 if TYPE_CHECKING:
@@ -33,14 +34,21 @@ def _epochs(cache: TieredCache, lanes: list[int]) -> list[int]:
     return [cache.lanes.epoch[lane] if lane >= 0 else 0 for lane in lanes]
 
 
-def why_not(frozen: Frozen | None, step: Step, layer: int) -> str:
+def again(step: Step, layer: int) -> Selection:
+    """Give the layer's frozen selection; StateError if it would not equal selecting again."""
+    last = step.stepper.last.get(layer)
+    why = "there is no selection of this stepper to use again" if last is None else ""
+    if last is None or (why := _why_not(last, step, layer)):
+        raise StateError(say(f"reuse, layer {layer}", why, do="select it"))
+    return last.selection
+
+
+def _why_not(frozen: Frozen, step: Step, layer: int) -> str:
     """Say why using a selection again would not equal selecting its ids again; empty if it would.
 
     Records that it holds must not have been written since: a selection reaches no further than
     its own ``kv_len``, so a step that starts there or behind leaves it right.
     """
-    if frozen is None:
-        return "there is no selection of this stepper to use again"
     then, now = frozen.rows, step.rows
     if then["lanes"] != now["lanes"]:
         return "its rows were other lanes then"

@@ -42,6 +42,7 @@ class Lanes:
         self._device = [bool(layout.device) for layout in spec.layouts]
         self.open: set[int] = set()
         """Lanes of open steps."""
+        self._external = limits.external  # then only the engine knows what is written
         self._owners = np.array([group.owner for group in spec.groups])
         self._spans = [slice(group.owner, group.last + 1) for group in spec.groups]
 
@@ -109,7 +110,7 @@ class Lanes:
         length = self.length[list(lanes)]
         low = np.minimum.reduceat(length, self._owners, axis=1)
         high = np.maximum.reduceat(length, self._owners, axis=1)
-        fits = (low == high) & (low >= np.array(first)[:, None])
+        fits = self._external | ((low == high) & (low >= np.array(first)[:, None]))
         fits &= self.stable[list(lanes)] <= np.array(stable)[:, None]
         return np.asarray(fits.all(axis=0))
 

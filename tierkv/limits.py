@@ -24,6 +24,8 @@ class Limits:
     """Pages of the backing."""
     slots: tuple[int, ...]
     """P of each group."""
+    external: bool = False
+    """Pages and records are an engine's own."""
     debug: bool = False
     """Check on every step what is otherwise the caller's word; this reads from the device."""
 

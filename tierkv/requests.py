@@ -24,6 +24,8 @@ def admit(
     salt: Hashable = None,
 ) -> int:
     """Bind a lane, share what is known of its prompt, make room."""
+    if reserve or tokens:
+        refuse_external(cache, f"admit {request!r} with reserve or tokens")
     for room in (reserve, len(tokens or ())):
         _check_fits(cache, f"admit {request!r}", room)
     lane = cache.lanes.bind(request)
@@ -46,6 +48,7 @@ def prefill(
 ) -> None:
     """Write a layer's records."""
     what = f"prefill {request!r}"
+    refuse_external(cache, what)
     where = f"{what}, layer {layer}"
     lane = cache.lanes.closed("prefill", request)
     group = cache.group_of(what, layer)
@@ -70,7 +73,8 @@ def prefill(
 def truncate(cache: TieredCache, request: Hashable, length: int) -> None:
     """Shorten every layer."""
     lane = cache.lanes.closed("truncate", request)
-    written = int(cache.lanes.length[lane].max())
+    most = cache.limits.max_tokens
+    written = most if cache.limits.external else int(cache.lanes.length[lane].max())
     if not 0 <= length <= written:
         raise StateError(say(f"truncate {request!r}", f"length must be 0 to {written}", got=length))
     cache.installer.drain([lane])
@@ -81,6 +85,12 @@ def truncate(cache: TieredCache, request: Hashable, length: int) -> None:
         cache.lanes.stable[lane, number] = min(cache.lanes.stable[lane, number], length)
     cache.lanes.epoch[lane] += 1
     cache.paging.shrink(lane, length)
+
+
+def refuse_external(cache: TieredCache, call: str) -> None:
+    """Raise StateError if pages and records are an engine's own."""
+    if cache.limits.external:
+        raise StateError(say(call, "pages and records are the engine's", do="do it there"))
 
 
 def _check_fits(cache: TieredCache, where: str, tokens: int) -> None:

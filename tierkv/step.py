@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import torch
@@ -57,12 +56,7 @@ class Step:
         self.cache.opened.append(self.stepper)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         self.cache.lanes.open.difference_update(self.rows["lanes"])
         self.cache.opened.remove(self.stepper)
         unfinished = "" if error else refusals.unfinished(self)
@@ -73,7 +67,7 @@ class Step:
         if unfinished:
             raise StateError(unfinished)
 
-    def append(self, layer: int, records: Records) -> None:
+    def append(self, layer: int, records: Records | None) -> None:
         """Give this step's records of a layer.
 
         Parameters
@@ -81,6 +75,7 @@ class Step:
         records
             Part name -> [B, Q, width] in the part's dtype, all parts or a disjoint set of them a
             call; or [B, Q, stride] uint8, whole records. Dead queries and padding are dropped.
+            None with :class:`~tierkv.External` blocks: the engine has written them.
 
         Raises
         ------
@@ -90,6 +85,8 @@ class Step:
         group = cache.group_of("append", layer)
         if not self._touchable[group]:
             raise StateError(refusals.group(f"append, layer {layer}", self, group))
+        if records is None:
+            records = cache.store.written("append", layer, self.batch.rows)
         parts = cache.store.named("append", layer, records, stepper.rows_shape)
         missing, fresh = self.missing[layer], stepper.fresh_parts[layer]
         if not missing.issuperset(parts):
@@ -152,13 +149,10 @@ class Step:
         """
         group = self.cache.group_of("reuse", layer)
         self._check_appended("reuse", layer)
-        last = self.stepper.last.get(layer)
-        why = frozen.why_not(last, self, layer)
-        if last is None or why:
-            raise StateError(say(f"reuse, layer {layer}", why, do="select it"))
-        self.cache.site.counters[group, Counter.REUSED] += last.selection.length.sum()
+        selection = frozen.again(self, layer)
+        self.cache.site.counters[group, Counter.REUSED] += selection.length.sum()
         self.selected[layer] = True
-        return last.selection
+        return selection
 
     def part(self, layer: int, name: str) -> Tensor:
         """Give a device part, [pages, page, width], to be read with ``batch.block_table``."""

@@ -68,6 +68,7 @@ class Stepper:
         kv_len: Numbers,
         q_len: Numbers | None = None,
         stable: Numbers | None = None,
+        block_table: Tensor | None = None,
     ) -> Step:
         """Check and grow the batch, then open a step; use it as a context manager.
 
@@ -81,6 +82,8 @@ class Stepper:
             [B] live queries, the last ones of each row; default Q.
         stable
             [B] leading positions that can no longer change; default ``max(kv_len - q_len, 0)``.
+        block_table
+            [B, pages] int32, -1 unmapped: an engine's own, with :class:`~tierkv.External` only.
 
         Raises
         ------
@@ -96,6 +99,7 @@ class Stepper:
         first = [max(kv - q, 0) for kv, q in zip(rows["kv_len"], rows["q_len"], strict=True)]
         rows["stable"] = _numbers("stable", stable, width, first)
         self._check(rows, first)
+        table = self._table(rows["lanes"], block_table)
         cache = self.cache
         cache.installer.drain()  # pending work reads the buffers and pages that follow
         live = [i for i, lane in enumerate(rows["lanes"]) if lane >= 0]
@@ -105,7 +109,7 @@ class Stepper:
         )  # fmt: skip
         spans = {rows["lanes"][i]: Span(first[i], rows["kv_len"][i]) for i in live}
         cache.store.copy_pages(cache.paging.grow(spans))
-        self.fill(rows)
+        self.fill(rows, cache.paging.block_table[rows["lanes"]] if table is None else table)
         return Step(self, rows, touchable.tolist())
 
     def place(self, layer: int) -> tuple[int, int]:
@@ -116,11 +120,29 @@ class Stepper:
         mine, yours = self.batch.first_row, other.batch.first_row
         return mine < yours + len(other.batch.lanes) and yours < mine + len(self.batch.lanes)
 
-    def fill(self, rows: Mapping[str, list[int]]) -> None:
-        """Write lanes, kv_len, q_len and stable, [B] each, and what follows from them."""
+    def _table(self, lanes: list[int], block_table: Tensor | None) -> Tensor | None:
+        """Check an engine's block table and widen it to the batch's."""
+        if (block_table is not None) != self.cache.limits.external:
+            do = "pass it with External blocks, and only then"
+            raise StateError(say("begin", "block_table does not go with this cache", do=do))
+        if block_table is None:
+            return None
+        wide = torch.full(self.batch.block_table.shape, -1, dtype=torch.int32)
+        rows, pages = len(lanes), wide.shape[1]
+        if block_table.dim() != 2 or len(block_table) != rows or block_table.shape[1] > pages:
+            wrong = f"block_table must be [{rows}, at most {pages}]"
+            raise ShapeError(say("begin", wrong, got=list(block_table.shape)))
+        beyond = int(block_table.max()) if block_table.numel() else -1
+        if beyond >= self.cache.limits.pages:
+            wrong = f"block_table names a page of {self.cache.limits.pages}"
+            raise ShapeError(say("begin", wrong, got=beyond))
+        wide[:, : block_table.shape[1]] = block_table
+        return wide
+
+    def fill(self, rows: Mapping[str, list[int]], table: Tensor) -> None:
+        """Write lanes, kv_len, q_len, stable, [B] each, and the block table [B, pages]."""
         for name, values in rows.items():
             getattr(self.batch, name).copy_(torch.tensor(values, dtype=torch.int32))
-        table = self.cache.paging.block_table[rows["lanes"]]
         self.batch.block_table.copy_(table)
         self.batch.rows.copy_(self._rows(table, rows))
 

@@ -23,7 +23,7 @@ class Store:
         self._layouts, self._page = limits.spec.layouts, limits.page
         self._parts = [{part.name: part for part in layout.parts} for layout in self._layouts]
         self._append = ops.append
-        self._backing = backing
+        self._backing, self._external = backing, limits.external
         self.device: list[dict[str, Tensor]] = [
             {part.name: _device_part(part, limits) for part in layout.device}
             for layout in self._layouts
@@ -97,6 +97,14 @@ class Store:
         if device:
             out = [self.device[layer][name] for name in device]
             self._append([parts[n] for n in device], rows, [], out)
+
+    def written(self, what: str, layer: int, rows: Tensor) -> Tensor:
+        """Give the records [B, Q, stride] that an engine has written to `rows` [B, Q]."""
+        if not self._external:
+            do = "pass them; None is for External blocks"
+            raise StateError(say(f"{what}, layer {layer}", "records are missing", do=do))
+        view: Tensor = self._backing.view(layer)  # type: ignore[attr-defined]
+        return view[rows.clamp(min=0).long()]
 
     def write(self, layer: int, rows: Tensor, records: Tensor) -> None:
         """Write whole `records` [n, stride] uint8 to `rows` [n] int64 of the backing."""

@@ -43,7 +43,8 @@ def warm(cache: TieredCache, request: Hashable, layer: int, ids: Tensor) -> None
 def _install(cache: TieredCache, lane: int, length: int, group: int, ids: Tensor) -> None:
     """Step one row whose every position is stable."""
     stepper = cache.stepper_for(1, 1)
-    stepper.fill({"lanes": [lane], "kv_len": [length], "q_len": [1], "stable": [length]})
+    rows = {"lanes": [lane], "kv_len": [length], "q_len": [1], "stable": [length]}
+    stepper.fill(rows, cache.paging.block_table[[lane]])
     plan = None
     for layer in cache.limits.spec.groups[group].layers:
         cache.installer.fence(layer)

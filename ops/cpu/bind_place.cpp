@@ -35,6 +35,9 @@ void bind_place(nb::module_& m) {
   m.def("place_set_fifo", &run_hashed<SetFifo, read_set_fifo>);
   m.def("place_clock", &run_hashed<Clock, read_clock>);
   m.def("place_lru", &run_plain<Lru, read_lru>);
+  m.def("place_set_lru", &run_plain<SetLru, read_set_lru>);
+  m.def("place_sieve", &run_plain<Sieve, read_sieve>);
+  m.def("place_s3_fifo", &run_plain<S3Fifo, read_s3_fifo>);
   m.def("place_last_step", &run_plain<LastStep, read_plain<LastStep>>);
   m.def("place_unbounded", &run_plain<Unbounded, read_plain<Unbounded>>);
 }

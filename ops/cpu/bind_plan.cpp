@@ -1,18 +1,11 @@
 #include "bindings.hpp"
 #include "lookup.hpp"
-#include "plan.hpp"
+#include "plan_call.hpp"
 
 namespace nb = nanobind;
 
 namespace tierkv {
 namespace {
-
-constexpr std::int64_t kMaxPlaces = 1 << 24;  // see FirstPlace
-
-int bits_of(std::int64_t page, bool& good) {
-  good = good && page > 0 && page <= (1 << 30) && (page & (page - 1)) == 0;
-  return good ? __builtin_ctzll(page) : 0;
-}
 
 bool run_plan(int threads, nb::handle ids, nb::handle lanes, nb::handle kv_len, nb::handle q_len,
               nb::handle stable, nb::handle block_table, std::int64_t page, nb::handle slot_of,
@@ -20,33 +13,13 @@ bool run_plan(int threads, nb::handle ids, nb::handle lanes, nb::handle kv_len, 
               nb::handle miss_id, nb::handle miss_from, nb::handle miss_count, nb::handle counters) {
   Reader read;
   const Array in = read.any(ids.ptr(), 3);
-  read.good = read.good && in.holds(dlpack::kInt, 32) && in.dense_from(2);
-  const std::int64_t b = in.shape[0], q = in.shape[1], k = in.shape[2];
-  PlanArgs a;
-  a.rows = static_cast<int>(b);
-  a.queries = static_cast<int>(q);
-  a.top_k = static_cast<int>(k);
-  a.ids = reinterpret_cast<const std::int32_t*>(in.bytes());
-  a.ids_row = in.strides[0];
-  a.ids_query = in.strides[1];
-  a.lanes = read.dense<std::int32_t>(lanes.ptr(), {b});
-  a.kv_len = read.dense<std::int32_t>(kv_len.ptr(), {b});
-  a.q_len = read.dense<std::int32_t>(q_len.ptr(), {b});
-  a.stable = read.dense<std::int32_t>(stable.ptr(), {b});
-  a.block_table = read.matrix<std::int32_t>(block_table.ptr());
-  a.page_bits = bits_of(page, read.good);
-  a.slot_of = read.slot_table(slot_of.ptr());
-  a.out_ids = read.dense<std::int32_t>(out_ids.ptr(), {b, q, k});
-  a.kind = read.dense<std::int8_t>(kind.ptr(), {b, q, k});
-  a.index = read.dense<std::int32_t>(index.ptr(), {b, q, k});
-  a.length = read.dense<std::int32_t>(length.ptr(), {b, q});
-  a.miss_id = read.dense<std::int32_t>(miss_id.ptr(), {b, q * k});
-  a.miss_from = read.dense<std::int32_t>(miss_from.ptr(), {b, q * k});
-  a.miss_count = read.dense<std::int32_t>(miss_count.ptr(), {b});
-  a.counters = read.dense<std::int64_t>(counters.ptr(), {kCounterCount});
-  const bool good = read.good && a.block_table.rows == b && a.block_table.columns > 0 &&
-                    q * k < kMaxPlaces && a.block_table.columns <= kMaxRows >> a.page_bits;
-  return run_if(good, [&] { return plan(a, threads); });
+  PlanArgs a = read_plan(read, in, block_table, page, slot_of, out_ids, kind, index, length, miss_id, miss_from,
+                         miss_count, counters);
+  a.lanes = read.dense<std::int32_t>(lanes.ptr(), {a.rows});
+  a.kv_len = read.dense<std::int32_t>(kv_len.ptr(), {a.rows});
+  a.q_len = read.dense<std::int32_t>(q_len.ptr(), {a.rows});
+  a.stable = read.dense<std::int32_t>(stable.ptr(), {a.rows});
+  return run_if(read.good, [&] { return plan(a, threads); });
 }
 
 // The yardstick of the benchmarks: slot_of[ids] for one lane, one-dimensional tensors.

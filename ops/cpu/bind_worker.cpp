@@ -1,8 +1,6 @@
-#include <cstring>
-
 #include "bindings.hpp"
 #include "install_call.hpp"
-#include "place_call.hpp"
+#include "choose.hpp"
 #include "worker.hpp"
 
 namespace nb = nanobind;
@@ -29,17 +27,6 @@ struct Tickets {
   }
 };
 
-PolicyChoice choose(const char* name, PlaceCall& call, int hashing) {
-  const auto is = [&](const char* known) { return std::strcmp(name, known) == 0; };
-  if (is("set_fifo")) return read_set_fifo(call, hashing);
-  if (is("clock")) return read_clock(call, hashing);
-  if (is("lru")) return read_lru(call);
-  if (is("last_step")) return read_plain<LastStep>(call);
-  if (is("unbounded")) return read_plain<Unbounded>(call);
-  call.read.good = false;
-  return {};
-}
-
 // False after all that was submitted is done: then the reference runs, in its turn.
 bool hand_over(const Tickets& tickets, int buffer, int group, bool good, Job& job) {
   Worker& worker = Worker::shared();
@@ -60,10 +47,8 @@ bool run_submit(int, nb::handle tickets, int buffer, int group, const char* poli
                 nb::handle pool) {
   PlaceCall call(lanes, kind, index, miss_id, miss_from, miss_count, tables, slot, count, counters);
   const Tickets numbers(call.read, tickets);
-  const bool hashed = PyList_Check(arguments.ptr()) && PyList_GET_SIZE(arguments.ptr()) > 0;
-  const int hashing = hashed ? nb::cast<int>(nb::handle(PyList_GET_ITEM(arguments.ptr(), 0))) : 0;
   Job job;
-  job.policy = choose(policy, call, hashing);
+  job.policy = choose(policy, call, arguments);
   job.place = call.a;
   job.install = read_install(call.read, lanes, miss_from, miss_count, slot, selection, pool);
   return hand_over(numbers, buffer, group, call.read.good, job);
@@ -101,7 +86,7 @@ void bind_worker(nb::module_& m) {
   m.def("wait", &run_wait);
   m.def("delay_worker", [](int microseconds) {
     Job job;
-    job.policy = Delay{microseconds};
+    job.delay = std::chrono::microseconds(microseconds);
     nb::gil_scoped_release release;
     Worker::shared().submit(job);
   });

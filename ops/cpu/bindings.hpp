@@ -10,6 +10,7 @@
 namespace tierkv {
 
 void bind_plan(nanobind::module_& m);
+void bind_replay(nanobind::module_& m);
 void bind_place(nanobind::module_& m);
 void bind_move(nanobind::module_& m);
 void bind_worker(nanobind::module_& m);

@@ -10,6 +10,7 @@ NB_MODULE(_native, m) {
   m.def("version", [] { return TIERKV_VERSION; }, "Version of tierkv this module was built from.");
   m.def("reserve_threads", [](int threads) { tierkv::ThreadPool::shared().reserve(threads); });
   tierkv::bind_plan(m);
+  tierkv::bind_replay(m);
   tierkv::bind_place(m);
   tierkv::bind_move(m);
   tierkv::bind_worker(m);

@@ -3,11 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "place_clock.hpp"
-#include "place_last_step.hpp"
-#include "place_lru.hpp"
-#include "place_set_fifo.hpp"
-#include "place_unbounded.hpp"
+#include "policies.hpp"
 #include "tensor.hpp"
 
 namespace tierkv {
@@ -69,9 +65,53 @@ inline Clock read_clock(PlaceCall& call, int hashing) {
   return policy;
 }
 
+// Tables `i` to `i + 2`: items, at, ends.
+inline QueueTables read_queue(PlaceCall& call, int i) {
+  QueueTables queue;
+  queue.items = call.read.matrix<std::int32_t>(call.table(i));
+  queue.at = call.read.matrix<std::int32_t>(call.table(i + 1));
+  queue.ends = call.read.matrix<std::int32_t>(call.table(i + 2));
+  return queue;
+}
+
 inline Lru read_lru(PlaceCall& call) {
   Lru policy;
-  if (call.has_tables(3)) policy.order = call.read.matrix<std::int32_t>(call.table(2));
+  if (call.has_tables(5)) policy.order = read_queue(call, 2);
+  return policy;
+}
+
+inline Sieve read_sieve(PlaceCall& call) {
+  Sieve policy;
+  if (!call.has_tables(7)) return policy;
+  policy.order = read_queue(call, 2);
+  policy.hand = call.read.matrix<std::int32_t>(call.table(5));
+  policy.visited = call.read.matrix<std::int8_t>(call.table(6));
+  return policy;
+}
+
+inline S3Fifo read_s3_fifo(PlaceCall& call) {
+  S3Fifo policy;
+  if (!call.has_tables(8)) return policy;
+  policy.small.items = call.read.matrix<std::int32_t>(call.table(2));
+  policy.main.items = call.read.matrix<std::int32_t>(call.table(3));
+  policy.ghost = read_queue(call, 4);
+  policy.small.ends = policy.main.ends = policy.ghost.ends;
+  policy.main.end_from = 3;
+  policy.ghost.end_from = 6;
+  policy.uses = call.read.matrix<std::int8_t>(call.table(7));
+  return policy;
+}
+
+inline SetLru read_set_lru(PlaceCall& call) {
+  SetLru policy;
+  if (!call.has_tables(4)) return policy;
+  const Array used = call.read.any(call.table(2), 3);
+  const std::int64_t lanes = used.shape[0];
+  policy.sets = used.shape[1];
+  policy.ways = used.shape[2];
+  auto* stamps = call.read.dense<std::int32_t>(call.table(2), {lanes, policy.sets, policy.ways});
+  policy.used = {stamps, policy.sets * policy.ways, lanes, policy.sets * policy.ways};
+  policy.now = call.read.matrix<std::int32_t>(call.table(3));
   return policy;
 }
 

@@ -2,78 +2,57 @@
 #pragma once
 
 #include "place.hpp"
+#include "queue.hpp"
 
 namespace tierkv {
 
 struct Lru : PolicyBase {
-  Matrix<std::int32_t> order;  // [lanes, slots], occupied slots from least to most recent, then -1
+  QueueTables order;  // of occupied slots, least recent first
 
-  bool fits(const PlaceArgs& a) const { return order.columns == a.id_at.columns && order.rows >= a.id_at.rows; }
+  bool fits(const PlaceArgs& a) const { return order.fits(a.id_at.rows, a.id_at.columns, a.id_at.columns); }
 
   template <class Slot>
   void place(PlaceRow<Slot>& lane) const {
-    std::int32_t* recency = order.row(lane.lane);
-    Scratch& scratch = Scratch::mine();
-    mark_hits(lane, scratch.slots);
-    std::int32_t* hit = at_least(scratch.order, 2 * lane.slots);
+    Queue queue(order, lane.lane);
+    std::int32_t* hit = at_least(Scratch::mine().order, 2 * lane.slots);
     std::int32_t* target = hit + lane.slots;  // slots for the kept misses, in that order
-    const auto [others, hits] = split(recency, lane.slots, scratch.slots, hit);
-
+    const int hits = take_hits(lane, queue, hit);
     const int kept = static_cast<int>(std::min<std::int64_t>(lane.misses, lane.slots - hits));
-    const int free = take_free(lane, kept, target);
-    const int leaving = std::min(kept - free, others);
-    std::copy(recency, recency + leaving, target + free);
+    int taken = lane.take_free(std::min<std::int64_t>(kept, lane.slots - hits - queue.count()), target);
+    while (taken < kept && !queue.empty()) target[taken++] = queue.pop();
 
-    const int refused = lane.misses - kept;
-    for (int i = 0; i < free + leaving; ++i) {
+    queue.make_room(taken + hits);
+    const int refused = lane.misses - taken;
+    for (int i = 0; i < taken; ++i) {
       lane.slot[refused + i] = target[i];
       lane.occupy(lane.miss_id[refused + i], target[i]);
+      queue.push(target[i]);
     }
-    std::int32_t* end = std::copy(recency + leaving, recency + others, recency);
-    end = std::copy(target, target + free + leaving, end);
-    end = std::copy(hit, hit + hits, end);
-    std::fill(end, recency + lane.slots, -1);
+    for (int i = 0; i < hits; ++i) queue.push(hit[i]);
   }
 
+ private:
+  // Take the slots that are hit out of the queue, each once and in its order. A bit a place sorts
+  // them; the bits are zero between uses.
   template <class Slot>
-  static void mark_hits(const PlaceRow<Slot>& lane, MarkSet& marks) {
-    marks.begin(lane.slots + 1);
-    for (int i = 0; i < lane.entries; ++i) marks.add(lane.hits(i) ? lane.index[i] : lane.slots);
-  }
-
-  struct Split {
-    int others, hits;
-  };
-
-  // Move the slots not hit to the front and the others to `hit`, both in order.
-  static Split split(std::int32_t* recency, std::int64_t slots, const MarkSet& marks, std::int32_t* hit) {
-    Split n = {0, 0};
-    for (std::int64_t i = 0; i < slots; ++i) {
-      const std::int32_t slot = recency[i];
-      if (slot < 0 || slot >= slots) continue;
-      const bool is_hit = marks.has(slot);
-      recency[n.others] = slot;
-      hit[n.hits] = slot;
-      n.others += !is_hit;
-      n.hits += is_hit;
+  static int take_hits(const PlaceRow<Slot>& lane, Queue& queue, std::int32_t* hit) {
+    std::uint64_t* bits = at_least(Scratch::mine().seen, queue.room() / 64 + 1);
+    std::int32_t low = queue.room() / 64, high = -1;
+    for (int i = 0; i < lane.entries; ++i) {
+      const std::int32_t place = lane.hits(i) ? queue.place(lane.index[i]) : -1;
+      if (place < 0) continue;
+      bits[place >> 6] |= std::uint64_t{1} << (place & 63);
+      low = std::min(low, place >> 6);
+      high = std::max(high, place >> 6);
     }
-    return n;
-  }
-
-  // The first free slots, at most `wanted`, ascending.
-  template <class Slot>
-  static int take_free(const PlaceRow<Slot>& lane, int wanted, std::int32_t* target) {
-    constexpr int kStride = 16;  // looked at together: usually nothing is free
-    int n = 0;
-    for (std::int64_t from = 0; from < lane.slots && n < wanted; from += kStride) {
-      const auto to = std::min<std::int64_t>(from + kStride, lane.slots);
-      std::int32_t signs = 0;
-      for (std::int64_t i = from; i < to; ++i) signs |= lane.id_at[i];
-      for (std::int64_t i = from; signs < 0 && i < to && n < wanted; ++i) {
-        if (lane.id_at[i] < 0) target[n++] = static_cast<std::int32_t>(i);
+    int hits = 0;
+    for (std::int32_t word = low; word <= high; ++word) {
+      for (std::uint64_t left = bits[word]; left != 0; left &= left - 1) {
+        hit[hits++] = queue.take(word * 64 + __builtin_ctzll(left));
       }
+      bits[word] = 0;
     }
-    return n;
+    return hits;
   }
 };
 

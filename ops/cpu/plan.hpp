@@ -30,6 +30,14 @@ struct PlanArgs {
 struct PlanCounts {
   std::int64_t entries = 0, misses = 0, window = 0, fresh = 0, future = 0, unmapped = 0;
   std::int64_t unique_hits = 0, unique_misses = 0;
+
+  std::int64_t hits() const { return entries - misses - window - fresh; }
+
+  void operator+=(const PlanCounts& n) {
+    entries += n.entries, misses += n.misses, window += n.window, fresh += n.fresh;
+    future += n.future, unmapped += n.unmapped;
+    unique_hits += n.unique_hits, unique_misses += n.unique_misses;
+  }
 };
 
 // One batch row. Its queries are classified one by one; `miss_from` first holds every miss and is
@@ -282,7 +290,7 @@ inline void add(std::int64_t* counters, int counter, std::int64_t amount) {
 }
 
 inline void count_plan(std::int64_t* counters, const PlanCounts& n) {
-  add(counters, kCounterHits, n.entries - n.misses - n.window - n.fresh);
+  add(counters, kCounterHits, n.hits());
   add(counters, kCounterMisses, n.misses);
   add(counters, kCounterWindow, n.window + n.fresh);
   add(counters, kCounterFuture, n.future);

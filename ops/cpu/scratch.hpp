@@ -58,6 +58,7 @@ class MarkSet {
   std::uint8_t epoch() const { return epoch_; }
   bool has(std::int64_t key) const { return marks_[key] == epoch_; }
   void add(std::int64_t key) { marks_[key] = epoch_; }
+  void drop(std::int64_t key) { marks_[key] = epoch_ - 1; }
 
  private:
   std::vector<std::uint8_t> marks_;

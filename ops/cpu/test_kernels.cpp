@@ -20,6 +20,7 @@
 #include "place_last_step.hpp"
 #include "place_lru.hpp"
 #include "place_set_fifo.hpp"
+#include "place_sieve.hpp"
 #include "place_unbounded.hpp"
 #include "plan.hpp"
 #include "serve.hpp"
@@ -172,6 +173,17 @@ void run_steps(World& w, const Policy& policy, bool keeps_hits, int steps) {
   CHECK(w.counters[kCounterSteps] == steps);
 }
 
+struct Queues {
+  Ints items, at, ends;
+  QueueTables tables;
+
+  Queues(int lanes, int slots) : items(lanes * 2 * slots, -1), at(lanes * slots, -1), ends(lanes * 3) {
+    tables.items = {items.data(), 2 * slots, lanes, 2 * slots};
+    tables.at = {at.data(), slots, lanes, slots};
+    tables.ends = {ends.data(), 3, lanes, 3};
+  }
+};
+
 void run_policies(int lanes, int top_k, int pages, int width, int threads, int steps, int seed) {
   const int queries = 3, ways = 1 + seed % 64, sets = 5, slots = sets * ways;
   const auto world = [&](int n) { return World(lanes, queries, top_k, pages, n, width, threads, seed); };
@@ -189,11 +201,21 @@ void run_policies(int lanes, int top_k, int pages, int width, int threads, int s
   w = world(slots);
   run_steps(w, clock, false, steps);
 
-  Ints order(lanes * slots, -1);
+  Queues order(lanes, slots);
   Lru lru;
-  lru.order = {order.data(), slots, lanes, slots};
+  lru.order = order.tables;
   w = world(slots);
   run_steps(w, lru, true, steps);
+
+  Queues arrivals(lanes, slots);
+  std::vector<std::int8_t> marks(lanes * slots);
+  Ints sieve_hand(lanes, -1);
+  Sieve sieve;
+  sieve.order = arrivals.tables;
+  sieve.hand = {sieve_hand.data(), 1, lanes, 1};
+  sieve.visited = {marks.data(), slots, lanes, slots};
+  w = world(slots);
+  run_steps(w, sieve, false, steps);
 
   w = world(top_k);
   run_steps(w, LastStep(), false, steps);

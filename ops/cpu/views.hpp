@@ -44,12 +44,12 @@ struct SlotTable {
 constexpr int kMaxParts = 8;
 
 inline void fill_minus_one(std::int32_t* to, std::int64_t count) {
-  std::memset(to, 0xff, count * sizeof(std::int32_t));
+  if (count > 0) std::memset(to, 0xff, count * sizeof(std::int32_t));  // usually nothing is left
 }
 
 // Whether every row is padding (-1) or names one of `count` lanes.
-inline bool lanes_known(const std::int32_t* lanes, int rows, std::int64_t count) {
-  for (int i = 0; i < rows; ++i) {
+inline bool lanes_known(const std::int32_t* lanes, std::int64_t rows, std::int64_t count) {
+  for (std::int64_t i = 0; i < rows; ++i) {
     if (lanes[i] < -1 || lanes[i] >= count) return false;
   }
   return true;

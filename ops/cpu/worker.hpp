@@ -11,38 +11,23 @@
 #include <cstdint>
 #include <mutex>
 #include <thread>
-#include <variant>
 
 #include "install.hpp"
-#include "place_clock.hpp"
-#include "place_last_step.hpp"
-#include "place_lru.hpp"
-#include "place_set_fifo.hpp"
-#include "place_unbounded.hpp"
+#include "policies.hpp"
 
 namespace tierkv {
 
-// Lets a test hold the worker up between two jobs.
-struct Delay {
-  int microseconds = 0;
-};
-
-using PolicyChoice = std::variant<std::monostate, SetFifo, Clock, Lru, LastStep, Unbounded, Delay>;
-
 struct Job {
-  PolicyChoice policy;  // monostate: the group has been placed by an earlier job
+  AnyPolicy policy;  // monostate: the group has been placed by an earlier job
   PlaceArgs place;
   InstallArgs install;
+  std::chrono::microseconds delay{0};  // lets a test hold the worker up
   std::int64_t* failures = nullptr;  // counted up if the arguments name what does not exist
 };
 
 struct PlaceWith {
   const Job& job;
   bool operator()(const std::monostate&) const { return true; }
-  bool operator()(const Delay& delay) const {
-    std::this_thread::sleep_for(std::chrono::microseconds(delay.microseconds));
-    return true;
-  }
   template <class Policy>
   bool operator()(const Policy& policy) const {
     return place(job.place, policy, 1);
@@ -50,6 +35,7 @@ struct PlaceWith {
 };
 
 inline void run_job(const Job& job) {
+  if (job.delay.count() > 0) std::this_thread::sleep_for(job.delay);
   const bool good = std::visit(PlaceWith{job}, job.policy) && install(job.install, 1);
   if (!good) __atomic_fetch_add(job.failures, 1, __ATOMIC_RELAXED);
 }

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,10 +12,20 @@ from hypothesis import strategies as st
 from tierkv.constants import Counter, Kind
 from tierkv.ops import NATIVE, REFERENCE
 from tierkv.ops.reference.tables import hit_slots
+from tierkv.policies import Clock, LastStep, Lru, S3Fifo, SetFifo, SetLru, Sieve, Unbounded
 
 _native = pytest.importorskip("tierkv._native")
 
-POLICIES = ["set_fifo", "clock", "lru", "last_step", "unbounded"]
+POLICIES = {
+    "set_fifo": SetFifo,
+    "clock": Clock,
+    "lru": Lru,
+    "set_lru": SetLru,
+    "sieve": Sieve,
+    "s3_fifo": S3Fifo,
+    "last_step": LastStep,
+    "unbounded": Unbounded,
+}
 DTYPES = [torch.bfloat16, torch.float16, torch.float32, torch.uint8]
 THREADS = 2
 
@@ -93,8 +104,13 @@ class World:
             tables.append(ints(self.lanes, self.sets, fill=0))
         if self.policy == "clock":
             tables.append(ints(self.lanes, self.sets, 1, fill=0, dtype=torch.int64))
-        if self.policy == "lru":
-            tables.append(ints(self.lanes, self.slots, fill=-1))
+        if self.policy == "set_lru":
+            tables.append(ints(self.lanes, self.sets, self.ways, fill=-1))
+            tables.append(ints(self.lanes, 1, fill=0))
+        if self.policy in ("lru", "sieve", "s3_fifo"):
+            limits = SimpleNamespace(lanes=self.lanes, max_tokens=self.positions)
+            for shape, dtype, fill in POLICIES[self.policy].own_tables(None, limits, self.slots):
+                tables.append(torch.full(shape, fill, dtype=dtype))
         pool = [torch.zeros(self.lanes, self.slots, w, dtype=self.dtype) for w in self.widths]
         return tables, pool, torch.zeros(len(Counter), dtype=torch.int64)
 
@@ -170,6 +186,11 @@ def forget(world, tables):
     """Drop some positions of a lane, as a policy does."""
     slot_of, id_at = tables[:2]
     lane, start = world.rng.randrange(world.lanes), world.rng.randrange(world.positions)
+    if world.policy in ("lru", "set_lru", "sieve", "s3_fifo"):
+        policy = object.__new__(POLICIES[world.policy])
+        policy.tables, policy.slot_of, policy.id_at = tables, slot_of, id_at
+        policy.forget([lane], start * world.rng.randint(0, 1))
+        return
     slots = slot_of[lane, start:]
     slots = slots[slots >= 0].long()
     slot_of[lane, start:] = -1
@@ -179,11 +200,6 @@ def forget(world, tables):
             ways = world.slots // world.sets
             bit = 1 << slot % ways
             tables[3][lane, slot // ways] &= ~(bit - 2**64 if bit >= 2**63 else bit)
-    if world.policy == "lru":
-        order = tables[2][lane]
-        kept = order[(order >= 0) & ~torch.isin(order, slots.int())]
-        order.fill_(-1)
-        order[: len(kept)] = kept
 
 
 def same(left, right):

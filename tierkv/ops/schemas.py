@@ -35,6 +35,10 @@ SCHEMAS = {
     "place_set_fifo": f"({_PLAN}, int hashing, {_PLACE}",
     "place_clock": f"({_PLAN}, int hashing, {_PLACE}",
     "place_lru": f"({_PLAN}, {_PLACE}",
+    "place_set_lru": f"({_PLAN}, {_PLACE}",
+    "place_sieve": f"({_PLAN}, {_PLACE}",
+    "place_s3_fifo": f"({_PLAN}, {_PLACE}",
+    "place_arc": f"({_PLAN}, {_PLACE}",
     "place_last_step": f"({_PLAN}, {_PLACE}",
     "place_unbounded": f"({_PLAN}, {_PLACE}",
     # on the worker, see WorkerSchedule: a place_<policy> operator and install, or install alone

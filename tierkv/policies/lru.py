@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tierkv.limits import Limits
+from tierkv.ops.reference.queue import Queue
 from tierkv.policies.operator_policy import OperatorPolicy
-from tierkv.policies.table_policy import TableShape
+from tierkv.policies.table_policy import TableShape, queue_tables
 
 
 class Lru(OperatorPolicy):
@@ -20,10 +20,11 @@ class Lru(OperatorPolicy):
 
     @classmethod
     def own_tables(cls, options: Any, limits: Limits, slots: int) -> list[TableShape]:
-        return [((limits.lanes, slots), torch.int32, -1)]  # order: slots, least recent first
+        return queue_tables(limits.lanes, slots)  # slots, least recent first
 
     def forgotten(self, lane: int, slots: Tensor) -> None:
-        order = self.tables[2][lane]
-        kept = order[(order >= 0) & ~torch.isin(order, slots.to(order.dtype))]
-        order.fill_(-1)
-        order[: len(kept)] = kept
+        items, at, ends = (table[lane] for table in self.tables[2:])
+        queue = Queue(items, ends, at)
+        for slot in slots.tolist():
+            queue.remove(slot)
+        queue.store()

@@ -11,11 +11,24 @@ from tierkv.constants import Counter
 from tierkv.interfaces.policy import Policy
 from tierkv.limits import Limits
 from tierkv.ops import Ops
+from tierkv.ops.reference.queue import ENDS, ROOM
 from tierkv.ops.reference.tables import hit_slots, live_rows, occupy
 from tierkv.types import Placement, Plan
 
 TableShape = tuple[tuple[int, ...], torch.dtype, int]
 """Shape, dtype and initial value of a table."""
+
+
+def queue_tables(lanes: int, count: int, numbers: int | None = None) -> list[TableShape]:
+    """Name the tables of a :class:`~tierkv.ops.reference.queue.Queue`: items, at, ends.
+
+    It holds at most `count` numbers, all below `numbers`, or below `count` if that is None.
+    """
+    return [
+        ((lanes, ROOM * count), torch.int32, -1),
+        ((lanes, count if numbers is None else numbers), torch.int32, -1),
+        ((lanes, ENDS), torch.int32, 0),
+    ]
 
 
 class TablePolicy(Policy):

@@ -132,7 +132,7 @@ class Recorder:
         if not self._free:
             self.dropped += 1
             return
-        slot, batch = self._free.popleft(), step.batch
+        slot, batch = self._free.pop(), step.batch  # the one used last is warm
         views = self._views.get((slot, batch.key)) or self._view(slot, batch)
         groups = []
         for group, plan in enumerate(step.plans):

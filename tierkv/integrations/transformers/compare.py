@@ -26,7 +26,7 @@ from tierkv.integrations.transformers.make import tiered_cache
 from tierkv.integrations.transformers.model import build_model
 from tierkv.types import GroupStats, Stats
 
-CHUNK = 512
+CHUNK = 256
 """Prompt tokens a forward: the indexer's scores of a whole prompt grow with its square."""
 
 Around = Callable[[PreTrainedModel, TieredCache], AbstractContextManager[Any]]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from tierkv.constants import Counter
-from tierkv.ops.reference.tables import hit_slots, live_rows, occupy, record, set_of
+from tierkv.ops.reference.tables import hit_slots, live_rows, occupy, record, set_of, settled
 
 WORD = 64
 """Ways in one word of ``visited``."""
@@ -51,9 +51,7 @@ def place_clock(
         taken = [s * ways + clocks[s].advance() for s in home]
         for clock in clocks.values():
             clock.store()
-        last = {place: offered for offered, place in enumerate(taken)}  # later misses push out
-        kept = [place if last[place] == offered else -1 for offered, place in enumerate(taken)]
-        slots = torch.tensor(kept, dtype=torch.int64, device=ids.device)
+        slots = settled(ids, taken)
         occupy(slot_of, id_at, lane, ids, slots)
         record(row, slots, slot, count, counters, Counter.SUPERSEDED)
 

@@ -20,6 +20,13 @@ def set_of(ids: Tensor, sets: int, hashing: int) -> Tensor:
     return ((ids * HASH_MULTIPLIER) % 2**32) * sets >> 32
 
 
+def settled(ids: Tensor, taken: list[int]) -> Tensor:
+    """Give the slot of each of `ids` [n], -1 if a later one took the same slot, int64."""
+    last = {place: offered for offered, place in enumerate(taken)}
+    kept = [place if last[place] == offered else -1 for offered, place in enumerate(taken)]
+    return torch.tensor(kept, dtype=torch.int64, device=ids.device)
+
+
 def hit_slots(kind: Tensor, index: Tensor) -> Tensor:
     """Give the slots that one row [Q, K] hits, once each, ascending, int64."""
     slots: Tensor = index[kind == Kind.HIT].long().unique()

@@ -6,17 +6,25 @@ from torch import Tensor
 
 from tierkv.errors import StateError, say
 from tierkv.ops.reference.move import install
+from tierkv.ops.reference.place_arc import place_arc
 from tierkv.ops.reference.place_clock import place_clock
 from tierkv.ops.reference.place_last_step import place_last_step
 from tierkv.ops.reference.place_lru import place_lru
+from tierkv.ops.reference.place_s3_fifo import place_s3_fifo
 from tierkv.ops.reference.place_set_fifo import place_set_fifo
+from tierkv.ops.reference.place_set_lru import place_set_lru
+from tierkv.ops.reference.place_sieve import place_sieve
 from tierkv.ops.reference.place_unbounded import place_unbounded
 
 PLACE: dict[str, Callable[..., None]] = {
+    "arc": place_arc,
     "clock": place_clock,
     "last_step": place_last_step,
     "lru": place_lru,
+    "s3_fifo": place_s3_fifo,
     "set_fifo": place_set_fifo,
+    "set_lru": place_set_lru,
+    "sieve": place_sieve,
     "unbounded": place_unbounded,
 }
 
