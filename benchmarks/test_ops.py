@@ -52,6 +52,7 @@ def interleave(benchmark, rounds, prepare, subjects, reference):
     benchmark.pedantic(first, setup=lambda: (prepare(), {}), rounds=rounds, warmup_rounds=1)
     micros = {name: median(values) * 1e6 for name, values in times.items()}
     micros["reference"] = median(slow) * 1e6
+    benchmark.extra_info |= {f"{name}_best_us": min(values) * 1e6 for name, values in times.items()}
     benchmark.extra_info |= {f"{name}_us": value for name, value in micros.items()}
     return micros
 
