@@ -215,8 +215,9 @@ def test_a_required_plugin_that_is_not_installed():
 
 def test_a_name_registered_twice_names_both(install):
     install(PLAIN, plugin="first", distribution="tierkv-first")
-    install(PLAIN + '        registry.add("policy", "other", Lru)\n', plugin="second",
-            distribution="tierkv-second", version="0.3")  # fmt: skip
+    other = 'registry.add("policy", "other", Lru)'
+    source = PLAIN.replace("registry.add", f"{other}\n        registry.add")
+    install(source, plugin="second", distribution="tierkv-second", version="0.3")
     registry = make_registry()
     message = str(registry.broken["second"])
     assert "policy plain: is registered by tierkv-first 1.2 and by tierkv-second 0.3" in message

@@ -1,5 +1,6 @@
 """A step on a whole cache: order of calls, errors, edge cases (section 5 of the semantics)."""
 
+import time
 from collections import Counter as Tally
 from dataclasses import replace
 from functools import partial
@@ -10,6 +11,8 @@ import torch
 import tierkv
 from tierkv.constants import Counter
 from tierkv.errors import CapacityError, ShapeError, StateError, TierError
+from tierkv.plain import CopyInstaller
+from tierkv.policies import Fifo
 from tierkv.testing.assemble import LAYOUT, Shape, assemble, choice
 from tierkv.testing.harness import Harness, Interrupted
 from tierkv.testing.invariants import residents
@@ -154,6 +157,30 @@ def test_case_16_a_pool_of_one_slot(harness):
 def test_case_16_no_slots_are_refused():
     with pytest.raises(tierkv.ConfigError, match=r"pool\.slots: must be .*1.*got 0"):
         assemble(replace(SHAPE, slots=0))
+
+
+class SlowFifo(Fifo):
+    """Takes its time, so that the worker is late."""
+
+    def place(self, plan):
+        time.sleep(2e-3)
+        return super().place(plan)
+
+
+def test_case_14_late_installs_find_the_lanes_they_were_made_for():
+    """The next step has other lanes in the same buffers."""
+    worker = choice(CopyInstaller, {"schedule": "worker"})
+    cache = assemble(SHAPE, policy=choice(SlowFifo), installer=worker)
+    with cache:
+        made = Harness(cache, partial(MODELS["fifo"], SHAPE.slots), watched=False)
+        lanes = [made.admit(name, 40) for name in range(4)]
+        for step in range(4):
+            for pair in ((0, 1), (2, 3), (1, 0), (3, 2)):
+                kv_len = 41 + 2 * step + (pair[0] > pair[1])
+                rows = [Row(lanes[n], kv_len, 1, kv_len - 1) for n in pair]
+                made.step(rows, [[[n + 7 * step + 2 * k for k in range(6)]] for n in pair])
+        made.watched = True
+        made.check()
 
 
 # --- case 13: a step that raises ---

@@ -40,10 +40,12 @@ class Belady {
  public:
   Belady(std::int64_t positions, std::int64_t slots) : next_of_(positions, -1), since_(positions, -1), slots_(slots) {}
 
-  void forget() {
-    std::fill(next_of_.begin(), next_of_.end(), -1);
-    farthest_.clear();
-    resident_ = 0;
+  // Drop the ids at and behind a position.
+  void forget(std::int64_t position) {
+    for (std::size_t id = std::max<std::int64_t>(position, 0); id < next_of_.size(); ++id) {
+      resident_ -= next_of_[id] >= 0;
+      next_of_[id] = -1;
+    }
   }
 
   // Select `ids`, -1 is none, of which `next` says when they are selected again.

@@ -11,6 +11,15 @@ bool run(const PlaceCall& call, const Policy& policy, int threads) {
   return run_if(call.read.good, [&] { return place(call.a, policy, threads); });
 }
 
+bool run(const PlaceCall& call, const AnyPolicy& any, int threads) {
+  return std::visit(
+      [&](const auto& policy) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(policy)>, std::monostate>) return false;
+        else return run(call, policy, threads);
+      },
+      any);
+}
+
 template <class Policy, Policy (*Read)(PlaceCall&, int)>
 bool run_hashed(int threads, nb::handle lanes, nb::handle kind, nb::handle index, nb::handle miss_id,
                 nb::handle miss_from, nb::handle miss_count, int hashing, nb::handle tables,
@@ -33,7 +42,7 @@ bool run_plain(int threads, nb::handle lanes, nb::handle kind, nb::handle index,
 
 void bind_place(nb::module_& m) {
   m.def("place_set_fifo", &run_hashed<SetFifo, read_set_fifo>);
-  m.def("place_clock", &run_hashed<Clock, read_clock>);
+  m.def("place_clock", &run_hashed<AnyPolicy, read_clock>);
   m.def("place_lru", &run_plain<Lru, read_lru>);
   m.def("place_set_lru", &run_plain<SetLru, read_set_lru>);
   m.def("place_sieve", &run_plain<Sieve, read_sieve>);

@@ -48,14 +48,15 @@ std::int64_t run_replay(const char* policy, nb::handle arguments, nb::handle ids
   return std::visit(ReplayWith{a}, chosen);
 }
 
-// `ids` [steps, lanes, entries], -1 is none; `cold` [steps, lanes]; `last` [lanes, positions] int64;
-// `next` [all steps, lanes, entries], of which `start` is the first of these.
-bool run_link(nb::handle ids, nb::handle cold, std::int64_t start, nb::handle last, nb::handle next) {
+// `ids` [steps, lanes, entries], -1 is none; `forget` [steps, lanes], the position from which on a lane
+// forgets before a step; `last` [lanes, positions] int64; `next` [all steps, lanes, entries], of which
+// `start` is the first of these.
+bool run_link(nb::handle ids, nb::handle forget, std::int64_t start, nb::handle last, nb::handle next) {
   Reader read;
   const Array in = read.any(ids.ptr(), 3), out = read.any(next.ptr(), 3);
   const std::int64_t steps = in.shape[0], lanes = in.shape[1], entries = in.shape[2];
   const auto* id = read.dense<std::int32_t>(ids.ptr(), {steps, lanes, entries});
-  const auto* fresh = read.dense<std::int32_t>(cold.ptr(), {steps, lanes});
+  const auto* from = read.dense<std::int32_t>(forget.ptr(), {steps, lanes});
   auto* target = read.dense<std::int32_t>(next.ptr(), {out.shape[0], lanes, entries});
   const Array known = read.any(last.ptr(), 2);
   auto* met = read.dense<std::int64_t>(last.ptr(), {lanes, known.shape[1]});
@@ -66,7 +67,8 @@ bool run_link(nb::handle ids, nb::handle cold, std::int64_t start, nb::handle la
     for (std::int64_t s = 0; s < steps; ++s) {
       for (std::int64_t lane = 0; lane < lanes; ++lane) {
         std::int64_t* mine = met + lane * positions;
-        if (fresh[s * lanes + lane]) std::fill(mine, mine + positions, -1);
+        const auto kept = std::clamp<std::int64_t>(from[s * lanes + lane], 0, positions);
+        std::fill(mine + kept, mine + positions, -1);
         link_step(start + s, lane, id + (s * lanes + lane) * entries, entries, lanes * entries, mine, target);
       }
     }
@@ -83,13 +85,13 @@ struct BeladyLanes {
       : lanes(count, Belady(positions_, slots)), positions(positions_) {}
 
   // As for link, with `next` of these steps alone. Adds to `counts` [6] int64, see BeladyCounts.
-  bool run(nb::handle ids, nb::handle next, nb::handle cold, std::int64_t start, nb::handle tally, nb::handle counts) {
+  bool run(nb::handle ids, nb::handle next, nb::handle forget, std::int64_t start, nb::handle tally, nb::handle counts) {
     Reader read;
     const Array in = read.any(ids.ptr(), 3);
     const std::int64_t steps = in.shape[0], rows = in.shape[1], entries = in.shape[2];
     const auto* id = read.dense<std::int32_t>(ids.ptr(), {steps, rows, entries});
     const auto* when = read.dense<std::int32_t>(next.ptr(), {steps, rows, entries});
-    const auto* fresh = read.dense<std::int32_t>(cold.ptr(), {steps, rows});
+    const auto* from = read.dense<std::int32_t>(forget.ptr(), {steps, rows});
     auto* step_tally = read.dense<std::int32_t>(tally.ptr(), {steps, kTally});
     auto* total = read.dense<std::int64_t>(counts.ptr(), {6});
     const bool inside = std::all_of(id, id + (read.good ? steps * rows * entries : 0),
@@ -98,7 +100,7 @@ struct BeladyLanes {
       for (std::int64_t s = 0; s < steps; ++s) {
         for (std::int64_t row = 0; row < rows; ++row) {
           const std::int64_t at = s * rows + row;
-          if (fresh[at]) lanes[row].forget();
+          lanes[row].forget(from[at]);
           const BeladyCounts n = lanes[row].step(static_cast<std::int32_t>(start + s), id + at * entries,
                                                  when + at * entries, entries);
           step_tally[s * kTally + kTallyHits] += static_cast<std::int32_t>(n.hits);

@@ -12,7 +12,8 @@ namespace tierkv {
 inline AnyPolicy choose(const char* name, PlaceCall& call, nanobind::handle arguments) {
   const auto is = [&](const char* known) { return std::strcmp(name, known) == 0; };
   PyObject* list = arguments.ptr();
-  const bool hashed = PyList_Check(list) && PyList_GET_SIZE(list) > 0;
+  call.read.good = call.read.good && PyList_Check(list);
+  const bool hashed = call.read.good && PyList_GET_SIZE(list) > 0;
   const int hashing = hashed ? nanobind::cast<int>(nanobind::handle(PyList_GET_ITEM(list, 0))) : 0;
   if (is("set_fifo")) return read_set_fifo(call, hashing);
   if (is("clock")) return read_clock(call, hashing);

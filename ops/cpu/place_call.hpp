@@ -53,15 +53,20 @@ inline SetFifo read_set_fifo(PlaceCall& call, int hashing) {
   return policy;
 }
 
-inline Clock read_clock(PlaceCall& call, int hashing) {
-  Clock policy;
-  policy.hashing = hashing;
-  if (!call.has_tables(4)) return policy;
-  policy.hand = call.read.matrix<std::int32_t>(call.table(2));
-  const std::int64_t lanes = policy.hand.rows, sets = policy.hand.columns;
-  // More than one word a set is more than 64 ways: the reference's.
-  auto* visited = call.read.dense<std::int64_t>(call.table(3), {lanes, sets, 1});
-  policy.visited = {visited, sets, lanes, sets};
+// Clock, or WideClock for more than one word of visited bits a set.
+inline AnyPolicy read_clock(PlaceCall& call, int hashing) {
+  if (!call.has_tables(4)) return {};
+  const auto hand = call.read.matrix<std::int32_t>(call.table(2));
+  const std::int64_t lanes = hand.rows, sets = hand.columns, words = call.read.any(call.table(3), 3).shape[2];
+  auto* bits = call.read.dense<std::int64_t>(call.table(3), {lanes, sets, words});
+  const Matrix<std::int64_t> visited = {bits, sets * words, lanes, sets * words};
+  if (words == 1) {
+    Clock policy;
+    policy.hand = hand, policy.visited = visited, policy.hashing = hashing;
+    return policy;
+  }
+  WideClock policy;
+  policy.hand = hand, policy.visited = visited, policy.words = words, policy.hashing = hashing;
   return policy;
 }
 

@@ -68,6 +68,17 @@ struct Clock : PolicyBase {
     ways == FullWord::ways ? place_in(lane, FullWord()) : place_in(lane, PartWord(ways));
   }
 
+  // Only hits set a bit, and slots that do not exist one behind the last; no branch depends on
+  // which entries hit, because no predictor can know.
+  template <class Slot>
+  static void mark_hits(const PlaceRow<Slot>& lane, SlotBits& touched) {
+    const auto slots = static_cast<std::uint32_t>(lane.slots);
+#pragma GCC unroll 8
+    for (int i = 0; i < lane.entries; ++i) {
+      touched.mark(std::min(static_cast<std::uint32_t>(lane.index[i]), slots), lane.kind[i] == kKindHit);
+    }
+  }
+
  private:
   template <class Slot, class Word>
   void place_in(PlaceRow<Slot>& lane, const Word word) const {
@@ -96,17 +107,6 @@ struct Clock : PolicyBase {
       lane.forget(id_at[slot]);
       id_at[slot] = ids[i];
       slots[i] = static_cast<std::int32_t>(slot);
-    }
-  }
-
-  // Only hits set a bit, and slots that do not exist one behind the last; no branch depends on
-  // which entries hit, because no predictor can know.
-  template <class Slot>
-  static void mark_hits(const PlaceRow<Slot>& lane, SlotBits& touched) {
-    const auto slots = static_cast<std::uint32_t>(lane.slots);
-#pragma GCC unroll 8
-    for (int i = 0; i < lane.entries; ++i) {
-      touched.mark(std::min(static_cast<std::uint32_t>(lane.index[i]), slots), lane.kind[i] == kKindHit);
     }
   }
 

@@ -99,6 +99,7 @@ class PlanRow {
     const std::int64_t pages = (positions >> page_bits_) + (positions % (1 << page_bits_) != 0);
     if (pages > 4 * std::int64_t{a_.queries} * a_.top_k) return false;
     std::int32_t signs = 0;
+#pragma GCC unroll 8
     for (std::int64_t i = 0; i < pages; ++i) signs |= pages_[i];
     return signs >= 0;
   }

@@ -11,10 +11,12 @@
 #include "place_set_lru.hpp"
 #include "place_sieve.hpp"
 #include "place_unbounded.hpp"
+#include "place_wide_clock.hpp"
 
 namespace tierkv {
 
 // One of them with its tables; monostate: none.
-using AnyPolicy = std::variant<std::monostate, SetFifo, Clock, Lru, SetLru, Sieve, S3Fifo, LastStep, Unbounded>;
+using AnyPolicy = std::variant<std::monostate, SetFifo, Clock, WideClock, Lru, SetLru, Sieve, S3Fifo, LastStep,
+                               Unbounded>;
 
 }  // namespace tierkv

@@ -148,10 +148,10 @@ def test_without_its_extra_it_says_what_to_install(invoke, tiny, monkeypatch, in
 
 
 def test_a_bar_on_a_terminal(monkeypatch, capsys):
-    from tierkv.cli.run import _progress
+    from tierkv.cli.output import progress
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with _progress() as progress:
-        progress("prefill", 1, 2)
-        progress("decode", 3, 3)
+    with progress("prefill", "decode") as report:
+        report("prefill", 1, 2)
+        report("decode", 3, 3)
     assert "prefill" in capsys.readouterr().err

@@ -166,7 +166,7 @@ def test_gradients_may_be_on(stock, twins):
 
 def test_too_many_rows(twins):
     one = twins(tokens=0, batch=2)
-    with pytest.raises(CapacityError, match="batch: the cache was made for 2 rows, got 3"):
+    with pytest.raises(CapacityError, match="batch: the cache has lanes for 2 rows, got 3"):
         one.forward(50, rows=3)
     one.both("reset")
     one.forward(50, rows=2)
@@ -204,14 +204,24 @@ def test_longest_row(stock, twins, tokens):
     one.forward(3)
 
 
-def test_crowded_backing(twins):
-    """Rows that cannot be copied leave the batch as it was."""
+def test_crowded_backing(stock, twins):
+    """Repeated rows share pages until they are written to, and then need some."""
     row = 4 * (64 + 32) * 3
-    one = twins(rows=2, max_tokens=256, backing={"capacity": 16 * 32 * row, "page": 16})
+    one = twins(rows=2, max_tokens=256, backing={"capacity": 16 * 27 * row, "page": 16})
+    one.both("batch_repeat_interleave", 2)
     with pytest.raises(CapacityError, match=r"backing\.capacity"):
-        one.tiered.batch_repeat_interleave(2)
+        stock.forward(one.tiered, stock.random(4, 1), "tierkv")
+    one.both("batch_select_indices", torch.tensor([1, 2]))
     one.forward()
-    assert one.tiered.tiered.stats().lanes_used == 2
+
+
+def test_lanes_that_others_hold(twins):
+    one = twins(rows=2, batch=4)
+    one.tiered.tiered.admit("mine")
+    with pytest.raises(CapacityError, match="lanes for 3 rows, got 4"):
+        one.tiered.batch_repeat_interleave(2)
+    one.both("batch_select_indices", torch.tensor([0, 1, 1]))
+    one.forward()
 
 
 def test_layer_takes_no_latents(twins):

@@ -568,6 +568,16 @@ def test_an_unmapped_id_is_counted_and_dropped(ops):
     assert world.counted(Counter.UNMAPPED) == [2]
 
 
+def test_an_id_behind_the_residency_table_is_a_miss(ops):
+    """Pages may reach further than the table does; its last entry speaks for itself only."""
+    world = World(ops, positions=40)
+    blocks = ints([[0, 1, 2, 3]])
+    world.step([[[39, 38]]], [60], blocks=blocks)
+    plan = world.plan([[[39, 50]]], [60], blocks=blocks)
+    assert plan.kind.tolist() == [[[Kind.HIT, Kind.MISS]]]
+    assert plan.index[0, 0, 1] == 50
+
+
 # --- section 6: differences from the published kernels ---
 
 

@@ -26,6 +26,14 @@ CASES = [
     ("clock", {"ways": "all"}, 70),  # more than one word of visited bits
     ("lru", {}, 16),
     ("lru", {}, 5),
+    ("set-lru", {"ways": 4}, 16),
+    ("set-lru", {"ways": 3}, 6),
+    ("sieve", {}, 16),
+    ("sieve", {}, 4),
+    ("s3-fifo", {}, 24),
+    ("s3-fifo", {}, 5),
+    ("arc", {}, 16),
+    ("arc", {}, 5),
     ("last-step", {}, 6),
     ("last-step", {}, 11),
     ("unbounded", {}, 96),
@@ -59,8 +67,35 @@ def test_tables_plans_and_bytes_equal_the_model(policy, options, slots):
 def test_so_they_do_on_every_tier_and_backend(ops, backing):
     for policy in MODELS:
         slots, options = (96, {}) if policy == "unbounded" else (16, {})
-        options = {"ways": 4} if policy in ("set-fifo", "clock") else options
+        options = {"ways": 4} if policy in ("set-fifo", "clock", "set-lru") else options
         run(policy, options, slots, seed=12, steps=25, ops=ops, backing=backing)
+
+
+@pytest.mark.parametrize("policy", MODELS)
+def test_who_leaves_next_survives_a_truncation(policy):
+    """A few ids go, one by one; the order of the others must not."""
+    slots = 96 if policy == "unbounded" else 12
+    options = {"ways": 4} if policy in ("set-fifo", "clock", "set-lru") else {}
+    shape = replace(Shape(), slots=slots)
+    chosen = choice(REGISTRY.get("policy", "policy", policy), options)
+    with assemble(shape, policy=chosen) as cache:
+        harness = Harness(cache, partial(MODELS[policy], slots, **options))
+        lane = harness.admit("request", 60)
+
+        def step(length, *ids):
+            padded = [*ids, *[-1] * (shape.top_k - len(ids))]
+            harness.step([Row(lane, length + 1, 1, length)], [[padded]])
+            harness.check()
+
+        step(60, 0, 1, 2, 3, 4, 50)
+        step(61, 5, 6, 7, 8, 9, 51)
+        step(62, 3, 0, 7)  # hits, in an order of their own
+        for length in (51, 50):
+            harness.truncate("request", length)
+            for new in range(3):
+                step(length + new, 10 + 3 * (51 - length) + new, 8)
+        for later in range(9):
+            step(53 + later, 16 + 2 * later, 17 + 2 * later)
 
 
 def test_every_built_in_policy_has_a_model():

@@ -1,4 +1,4 @@
-"""``tierkv replay``: which policy, how many slots, on this trace?"""
+"""``tierkv replay``: which policy, and how many slots, a trace wants."""
 
 import csv
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from tierkv.cli.output import json_option, progress, write_json, write_table
 from tierkv.errors import ConfigError, say
 
 if TYPE_CHECKING:
-    from tierkv.replay import Comparison, Contender, Measured
+    from tierkv.replay import Comparison, Measured
     from tierkv.trace import Trace
 
 INTERRUPTED = 130
@@ -75,10 +75,14 @@ def replay(file: Path, table: Path | None, picture: Path | None, as_json: bool,
 
     belady knows the future: no policy has a higher unique hit rate. unbounded never drops anything.
     Plan and place are the very code that serves: policies whose figures are marked "native" by
-    compiled kernels, step after step, the others by their operators, called one by one.
+    compiled kernels, step after step, the others by their operators, called one by one. Figures
+    from "misses" to "us" (of plan and place) are a step's and a group's, for all lanes.
     """
     from tierkv.replay import plot
 
+    for option, path in (("--csv", table), ("--plot", picture)):
+        if path and not path.absolute().parent.is_dir():  # hours later would be too late
+            raise ConfigError(say(option, "there is no such directory", got=str(path.parent)))
     if picture:
         plot.check(picture)
     trace, comparison = _prepare(file, **{k: given[k] for k in ("policies", "slots", "queries",
@@ -113,7 +117,7 @@ def _prepare(
 ) -> tuple["Trace", "Comparison"]:  # fmt: skip
     from tierkv.config import make_registry
     from tierkv.ops import NATIVE, REFERENCE
-    from tierkv.replay import UNBOUNDED, BELADY, Comparison, Contender, sizes_of
+    from tierkv.replay import BELADY, UNBOUNDED, Comparison, Contender, sizes_of
     from tierkv.trace import open_trace
     from tierkv.trace.speculate import speculate
 

@@ -19,8 +19,8 @@ class ClockOptions:
     """Shape of the sets."""
 
     ways: int | Literal["all"] = WORD
-    """Slots a set, at most 64; they must divide ``pool.slots``. ``all`` is one set of every slot,
-    by the reference operator whatever ``ops`` says: for study, not for speed."""
+    """Slots a set, at most 64; they must divide ``pool.slots``. ``all`` is one set of every slot:
+    the classical CLOCK, for study."""
     hash: str = HASHES[0]
     """``low-bits`` exists for comparison; it collapses on strided ids."""
 
@@ -64,11 +64,6 @@ class Clock(OperatorPolicy):
     @classmethod
     def operator_arguments(cls, options: ClockOptions) -> tuple[int, ...]:
         return (HASHES.index(options.hash),)
-
-    @property
-    def compiled(self) -> bool:
-        ways: int = self.options.of(self.slots)
-        return ways <= WORD
 
     def forgotten(self, lane: int, slots: Tensor) -> None:
         ways, visited = self.options.of(self.slots), self.tables[3][lane]

@@ -1,6 +1,5 @@
 """LRU within sets, two sets to choose from."""
 
-from typing import Any
 
 import attrs
 import torch

@@ -1,4 +1,4 @@
-"""Replay of a trace under many policies: which one, how many slots?"""
+"""Replay of a trace under many policies, to see which one and how many slots it wants."""
 
 from tierkv.replay.compare import Comparison, sizes_of
 from tierkv.replay.contender import BELADY, UNBOUNDED, Contender

@@ -45,7 +45,7 @@ class Future:
     """For every entry of a trace the step that selects its id again.
 
     It is as large as the trace's ids, and lies in a temporary file. Requests do not see each
-    other's future.
+    other's future, nor what is selected after a truncation.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -57,29 +57,34 @@ class Future:
         last: Places = np.full((trace.groups, trace.lanes, trace.positions), -1, np.int64)
         course = Course(trace.lanes)
         for chunk in trace.chunks():
-            ids, cold = offered(chunk), cold_before(course, chunk)
+            ids, forget = offered(chunk), forgets(course, chunk)
             for group in range(trace.groups):
                 mine = np.ascontiguousarray(ids[:, group])
                 link = native.link if native else link_steps
-                link(mine, cold, chunk.start, last[group], self.next[group])
+                link(mine, forget, chunk.start, last[group], self.next[group])
 
 
-def cold_before(course: Course, chunk: Chunk) -> Ints:
-    """Say which lanes are cold before each step of the next chunk, [T, lanes] 0 or 1."""
-    cold = np.zeros(chunk.request.shape, np.int32)
-    for span, forgets in course.spans(chunk):
-        for lane, position in forgets:
-            cold[span.start - chunk.start, lane] |= position == 0
-    return cold
+def forgets(course: Course, chunk: Chunk) -> Ints:
+    """Give from which position on each lane forgets before each step of the next chunk.
+
+    [T, lanes]; :data:`NEVER` where it forgets nothing, 0 where another request comes.
+    """
+    found = np.full(chunk.request.shape, NEVER, np.int32)
+    for span, forgotten in course.spans(chunk):
+        for lane, position in forgotten:
+            found[span.start - chunk.start, lane] = position
+    return found
 
 
-def link_steps(ids: Ints, cold: Ints, start: int, last: Places, following: Ints) -> None:
+def link_steps(ids: Ints, forget: Ints, start: int, last: Places, following: Ints) -> None:
     """Note when ids are selected again.
 
     Parameters
     ----------
     ids
         [T, lanes, entries] the next T steps, of which the first has the number `start`.
+    forget
+        [T, lanes], see :func:`forgets`.
     last
         [lanes, positions] flat place in `following` where an id was met last, -1 at first.
     following
@@ -87,8 +92,7 @@ def link_steps(ids: Ints, cold: Ints, start: int, last: Places, following: Ints)
     """
     flat, each = following.reshape(-1), ids[0].size
     for step, lane in np.ndindex(ids.shape[:2]):
-        if cold[step, lane]:
-            last[lane] = -1
+        last[lane, forget[step, lane] :] = -1
         now = start + step
         for entry, id in enumerate(ids[step, lane].tolist()):
             place = now * each + lane * ids.shape[2] + entry
@@ -113,12 +117,11 @@ class BeladyGroup:
         self._slots = slots
 
     def run(
-        self, ids: Ints, following: Ints, cold: Ints, start: int, tally: Ints, counts: Places
+        self, ids: Ints, following: Ints, forget: Ints, start: int, tally: Ints, counts: Places
     ) -> bool:
         """Select `ids` [T, lanes, entries]; add to `tally` [T, 2] and `counts` [6]."""
         for step, lane in np.ndindex(ids.shape[:2]):
-            if cold[step, lane]:
-                self._next[lane] = -1
+            self._next[lane, forget[step, lane] :] = -1
             chosen = ids[step, lane] >= 0
             found = self._step(
                 lane, start + step, ids[step, lane][chosen], following[step, lane][chosen]
@@ -168,13 +171,13 @@ class BeladyRun(Run):
         self._course = Course(trace.lanes)
 
     def step(self, chunk: Chunk) -> None:
-        ids, cold = offered(chunk), cold_before(self._course, chunk)
+        ids, forget = offered(chunk), forgets(self._course, chunk)
         steps = slice(chunk.start, chunk.start + len(chunk))
         for number, group in enumerate(self._groups):
             tally = np.zeros((len(chunk), 2), np.int32)
             mine = np.ascontiguousarray(ids[:, number])
             start = perf_counter()
-            group.run(mine, self._future.next[number, steps], cold, chunk.start, tally,
+            group.run(mine, self._future.next[number, steps], forget, chunk.start, tally,
                       self._counts[number])  # fmt: skip
             self.seconds += perf_counter() - start
             self.note(number, tally)

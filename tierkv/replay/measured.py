@@ -83,7 +83,7 @@ def _p10(rates: tuple[npt.NDArray[np.float32], ...]) -> float:
 
 def _moved(groups: tuple[GroupStats, ...], each: float, record_bytes: int) -> dict[str, float]:
     def a_step(name: str) -> float:
-        return sum(getattr(group, name) for group in groups) * each
+        return float(sum(getattr(group, name) for group in groups)) * each
 
     rows = a_step("fetched") + a_step("installs")
     return {

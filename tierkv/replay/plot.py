@@ -1,6 +1,7 @@
 """Hit rate over slots, as a picture."""
 
 from collections.abc import Sequence
+from html import escape
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from tierkv.errors import ConfigError, LibraryError, say
 from tierkv.replay.measured import Measured
 
-SUFFIXES = (".png", ".svg", ".html")
+SUFFIXES = (".png", ".html")
 _MARKS = "os^vDPX*<>ph"
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
@@ -66,22 +67,17 @@ def _flat(found: Measured) -> bool:
 
 def _save(figure: Any, title: str, path: Path) -> None:
     try:
-        if path.suffix != ".html":
-            # No dates or versions: the same trace gives the same file.
-            figure.savefig(
-                path,
-                dpi=150,
-                metadata={"Software": None} if path.suffix == ".png" else {"Date": None},
-            )
+        if path.suffix == ".png":
+            figure.savefig(path, dpi=100)
             return
         svg = StringIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None})
+        figure.savefig(svg, format="svg")
         picture = svg.getvalue()
-        path.write_text(_PAGE.format(title=title, picture=picture[picture.index("<svg") :]))
+        picture = picture[picture.index("<svg") :]  # without the XML declaration
+        path.write_text(_PAGE.format(title=escape(title), picture=picture), encoding="utf-8")
     except OSError as error:
-        raise ConfigError(
-            say("--plot", f"cannot be written, {error.strerror}", got=str(path))
-        ) from None
+        wrong = f"cannot be written, {error.strerror}"
+        raise ConfigError(say("--plot", wrong, got=str(path))) from None
 
 
 def _library(module: str) -> Any:

@@ -21,7 +21,7 @@ from tierkv.replay.measured import Measured
 from tierkv.site import Site
 from tierkv.tiers import DeviceTier
 from tierkv.trace import Chunk, Trace
-from tierkv.types import Batch, GroupStats, Plan
+from tierkv.types import Batch, GroupStats
 
 _AT_ONCE = 1 << 16
 """Steps in one native call: short enough for a progress bar and Ctrl-C."""
@@ -150,9 +150,10 @@ class PolicyRun(Run):
         policy, plan = self.policies[group], self._plans[group]
         placement = policy.placement(plan)
         done = _native.replay(
-            policy.operator, policy.arguments, ids, batch, batch[0, 0], plan.batch.block_table,
-            plan.batch.page, plan.ids, plan.kind, plan.index, plan.length, plan.miss_id,
-            plan.miss_from, plan.miss_count, policy.tables, placement.slot, placement.count,
+            policy.operator, list(policy.arguments),
+            ids, batch, batch[0, 0], plan.batch.block_table, plan.batch.page,
+            plan.ids, plan.kind, plan.index, plan.length, plan.miss_id, plan.miss_from,
+            plan.miss_count, policy.tables, placement.slot, placement.count,
             policy.counters, tally,
         )  # fmt: skip
         if done != len(ids):

@@ -11,7 +11,7 @@ from tierkv.step import Step
 from tierkv.stepper import Stepper
 from tierkv.testing.mirror import Mirror
 from tierkv.testing.model import Row, RowPlan
-from tierkv.testing.model_policies import Residency
+from tierkv.testing.model_residency import Residency
 
 Ids = list[list[list[int]]]
 """[B][Q][K] positions."""
@@ -80,6 +80,13 @@ class Harness:
         none = [0] * len(self.spec.groups)
         self.requests[name] = Request(lane, list(none), list(none))
         self.prefill(name, none, tokens)
+        return lane
+
+    def fork(self, name: Hashable, copy: Hashable) -> int:
+        """Admit a request that starts with all that another holds; give its lane."""
+        lane, known = self.cache.fork(name, copy), self.requests[name]
+        self.requests[copy] = Request(lane, list(known.length), list(known.stable))
+        self.mirror.records.copy(known.lane, lane)
         return lane
 
     def prefill(self, name: Hashable, starts: Sequence[int], end: int) -> None:

@@ -8,7 +8,7 @@ from tierkv.cache import TieredCache
 from tierkv.constants import Counter
 from tierkv.testing.invariants import Residents, check_placement, check_tables, residents
 from tierkv.testing.model import Records, Row, RowPlan, plan_row
-from tierkv.testing.model_policies import Residency, placed
+from tierkv.testing.model_residency import Residency, placed
 from tierkv.types import Placement, Plan, Selection
 
 PLACED = ("installs", "superseded", "bypassed")

@@ -142,6 +142,12 @@ class Records:
         """Give the record that must be served."""
         return self._at[lane, layer, position]
 
+    def copy(self, lane: int, other: int) -> None:
+        """Let a lane hold what another holds."""
+        for (at, layer, position), record in list(self._at.items()):
+            if at == lane:
+                self._at[other, layer, position] = record
+
     def served(
         self, row: Row, layer: int, plan: RowPlan, top_k: int, stride: int
     ) -> list[list[bytes]]:

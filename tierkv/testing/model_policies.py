@@ -3,35 +3,12 @@
 A policy of your own needs no model: the contracts check its tables, not its taste.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tierkv.constants import HASH_MULTIPLIER
 from tierkv.testing.model import RowPlan
-
-
-class Residency(ABC):
-    """Who is resident in one lane of one group."""
-
-    refused = "bypassed"
-    """What the policy calls a miss that it does not keep."""
-
-    def __init__(self, slots: int) -> None:
-        self.slots = slots
-        self.id_at: dict[int, int] = {}
-
-    @property
-    def slot_of(self) -> dict[int, int]:
-        """Id -> slot."""
-        return {id: slot for slot, id in self.id_at.items()}
-
-    @abstractmethod
-    def place(self, plan: RowPlan) -> None:
-        """Let the plan's misses in."""
-
-    def forget(self, from_position: int) -> None:
-        """Drop the ids at and behind a position."""
-        self.id_at = {slot: id for slot, id in self.id_at.items() if id < from_position}
+from tierkv.testing.model_queues import ArcModel, S3FifoModel, SieveModel
+from tierkv.testing.model_residency import Residency
 
 
 class SetFifoModel(Residency):
@@ -130,6 +107,29 @@ class LastStepModel(Residency):
                 self.id_at[next(free)] = id
 
 
+class SetLruModel(Residency):
+    """Of two sets the slot that was not used for longest, by step."""
+
+    def __init__(self, slots: int, ways: int = 16) -> None:
+        super().__init__(slots)
+        self.ways, self.sets, self.step = ways, slots // ways, 0
+        self.used = dict.fromkeys(range(slots), -1)
+
+    def place(self, plan: RowPlan) -> None:
+        self.used.update((self.slot_of[id], self.step) for id in plan.hits())
+        for id in plan.misses:
+            homes = [id * m % 2**32 * self.sets // 2**32 for m in (HASH_MULTIPLIER, 2246822507)]
+            ways = [home * self.ways + way for home in homes for way in range(self.ways)]
+            slot = min(ways, key=lambda slot: self.used[slot])
+            if self.used[slot] < self.step:
+                self.id_at[slot], self.used[slot] = id, self.step
+        self.step += 1
+
+    def forget(self, from_position: int) -> None:
+        super().forget(from_position)
+        self.used.update((slot, -1) for slot in self.used if slot not in self.id_at)
+
+
 class UnboundedModel(Residency):
     """Everybody, each in the slot of its own number."""
 
@@ -142,13 +142,11 @@ MODELS: dict[str, Callable[..., Residency]] = {
     "fifo": fifo_model,
     "clock": ClockModel,
     "lru": LruModel,
+    "set-lru": SetLruModel,
+    "sieve": SieveModel,
+    "s3-fifo": S3FifoModel,
+    "arc": ArcModel,
     "last-step": LastStepModel,
     "unbounded": UnboundedModel,
 }
 """Registered name -> its model, made from the number of slots and the policy's options."""
-
-
-def placed(residency: Residency, misses: Sequence[int]) -> list[int]:
-    """Give the slot of each miss after a place, -1 for those that did not stay."""
-    slot_of = residency.slot_of
-    return [slot_of.get(id, -1) for id in misses]

@@ -16,7 +16,8 @@ from tierkv.policies import TablePolicy
 from tierkv.testing.assemble import Shape, assemble, choice
 from tierkv.testing.harness import Harness
 from tierkv.testing.model import Row
-from tierkv.testing.model_policies import MODELS, Residency
+from tierkv.testing.model_policies import MODELS
+from tierkv.testing.model_residency import Residency
 from tierkv.testing.workload import PADDING, Workload
 
 

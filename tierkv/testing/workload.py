@@ -33,8 +33,8 @@ class Workload:
     def turn(self) -> None:
         """Make one call and compare."""
         calls = {
-            self.step: 74, self.interrupted_step: 4, self.admit: 7, self.prefill: 5,
-            self.truncate: 3, self.read: 4, self.release: 3,
+            self.step: 72, self.interrupted_step: 4, self.admit: 7, self.fork: 3,
+            self.prefill: 5, self.truncate: 3, self.read: 3, self.release: 3,
         }  # fmt: skip
         (call,) = self.random.choices(list(calls), list(calls.values()))
         used = self.harness.cache.stats().pages_used
@@ -49,10 +49,14 @@ class Workload:
         """Admit a request, its name not always text, and prefill it."""
         if len(self.harness.requests) == self.shape.lanes:
             return
-        self._named += 1
-        name = self.random.choice([f"request-{self._named}", self._named, ("tenant", self._named)])
+        name = self._name()
         tokens = self.random.randint(0, self.shape.max_tokens // 2)
         self.harness.admit(name, tokens, self.random.choice([0, tokens]))
+
+    def fork(self) -> None:
+        """Let a request go two ways; what either writes must not be seen by the other."""
+        if 0 < len(self.harness.requests) < self.shape.lanes:
+            self.harness.fork(self._any()[0], self._name())
 
     def prefill(self) -> None:
         """Extend a request from somewhere behind what is stable."""
@@ -95,6 +99,10 @@ class Workload:
         rows, ids = self._batch()
         layer = self.random.choice(self.shape.groups[self.random.choice(list(ids))])
         self.harness.step(rows, ids, (layer, self.random.choice(["append", "select"])))
+
+    def _name(self) -> Hashable:
+        self._named += 1
+        return self.random.choice([f"request-{self._named}", self._named, ("tenant", self._named)])
 
     def _any(self) -> tuple[Hashable, Request]:
         return self.random.choice(list(self.harness.requests.items()))

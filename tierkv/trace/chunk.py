@@ -26,8 +26,8 @@ class Chunk:
     stable: Ints
     """[T, lanes] leading positions that can no longer change."""
     request: Ints
-    """[T, lanes] number of the request that runs there; -1 is an idle lane, whose other values
-    mean nothing. The lane is cold when the number changes."""
+    """[T, lanes] number of the request that steps there; -1 is none, and the lane's other values
+    mean nothing. A lane is cold when its number differs from its last one that was not -1."""
 
     def __len__(self) -> int:
         """Steps."""

@@ -121,7 +121,7 @@ class TieredDynamicCache(DynamicCache):
         self._rows.clear()
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Let row ``i`` hold what row ``beam_idx[i]`` held; a row named again is copied."""
+        """Let row ``i`` hold what row ``beam_idx[i]`` held; a row named again is forked."""
         self._rearrange(beam_idx.tolist())
 
     def batch_select_indices(self, indices: Tensor) -> None:
@@ -130,7 +130,7 @@ class TieredDynamicCache(DynamicCache):
         self._rearrange(chosen.tolist())
 
     def batch_repeat_interleave(self, repeats: int) -> None:
-        """Repeat each row, which copies it; the cache must have been made for so many rows."""
+        """Repeat each row, which forks it; the cache must have been made for so many rows."""
         self._rearrange([row for row in range(len(self._rows)) for _ in range(repeats)])
 
     def close(self) -> None:

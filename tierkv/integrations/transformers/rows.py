@@ -46,7 +46,7 @@ class Rows:
             raise StateError(say("batch", wrong, got=rows, do="reset it first"))
         self._check_lanes(rows)
         self.clear()
-        self.requests = self._admit(rows)
+        self.requests = [self._admit() for _ in range(rows)]
 
     def advance(self, length: int, stable: int) -> None:
         """Record that a forward wrote up to `length`, of which `stable` tokens stay."""
@@ -71,7 +71,7 @@ class Rows:
         self.requests, self.length, self._stable = [], 0, 0
 
     def rearrange(self, rows: Sequence[int]) -> None:
-        """Let row ``i`` hold what row ``rows[i]`` held; a row named again is copied.
+        """Let row ``i`` hold what row ``rows[i]`` held; a row named again is forked.
 
         Raises
         ------
@@ -82,45 +82,32 @@ class Rows:
             wrong = f"the cache holds {len(self)} rows"
             raise StateError(say("batch", wrong, got=list(rows), do="name rows of it"))
         self._check_lanes(len(rows))
-        spare = [name for row, name in enumerate(self.requests) if row not in rows]
-        copies = len(rows) - len(set(rows))
-        spare += self._admit(copies - len(spare), reserve=self.length)
+        for row, name in enumerate(self.requests):
+            if row not in rows:
+                self._release(name)
         requests: list[str] = []
         for row in rows:
             name = self.requests[row]
-            requests.append(self._copy(name, spare.pop()) if name in requests else name)
-        for name in spare:
-            self._release(name)
+            requests.append(self._fork(name) if name in requests else name)
         self.requests = requests
 
     def _check_lanes(self, rows: int) -> None:
         lanes = self.tiered.limits.lanes
-        if rows > lanes:
-            wrong = f"the cache was made for {lanes} rows"
+        others = self.tiered.stats().lanes_used - len(self)
+        if rows > lanes - others:
+            wrong = f"the cache has lanes for {lanes - others} rows"
             raise CapacityError(say("batch", wrong, got=rows, do="raise it"))
 
-    def _admit(self, number: int, reserve: int = 0) -> list[str]:
-        """Admit so many requests, or none."""
-        admitted: list[str] = []
-        try:
-            for _ in range(number):
-                name = f"row {next(self._numbers)}"
-                self._lane_of[name] = self.tiered.admit(name, reserve)
-                admitted.append(name)
-        except CapacityError:
-            for name in admitted:
-                self._release(name)
-            raise
-        return admitted
+    def _admit(self) -> str:
+        name = f"row {next(self._numbers)}"
+        self._lane_of[name] = self.tiered.admit(name)
+        return name
+
+    def _fork(self, source: str) -> str:
+        name = f"row {next(self._numbers)}"
+        self._lane_of[name] = self.tiered.fork(source, name)
+        return name
 
     def _release(self, name: str) -> None:
         self.tiered.release(name)
         del self._lane_of[name]
-
-    def _copy(self, source: str, target: str) -> str:
-        """Write all that `source` holds to `target`, one layer at a time."""
-        self.tiered.truncate(target, 0)
-        for layer in range(len(self.tiered.limits.spec.layouts)):
-            records = self.tiered.read(source, layer, 0, self.length)
-            self.tiered.prefill(target, layer, records)
-        return target
