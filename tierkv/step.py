@@ -113,7 +113,7 @@ class Step:
         Returns
         -------
         Selection
-            Valid until as many further layers as ``server.depth`` says have been selected.
+            Valid until a layer ``server.depth`` or more behind it, or a further step, selects.
 
         Raises
         ------

@@ -38,7 +38,7 @@ CASES = [
     ("last-step", {}, 11),
     ("unbounded", {}, 96),
 ]
-STEPS = 220
+STEPS = 160
 
 
 def words(case: object) -> str:

@@ -18,8 +18,8 @@ class Server(Component, ABC):
     2. :meth:`serve` for each layer of a step, after the installer's ``fence`` for that layer.
 
     The implementer owes: bytes equal to what was last appended or prefilled at each position; an
-    ordered selection (:attr:`ordered`) holds a query's entries as ``plan.ids`` has them. A
-    selection stays valid until :attr:`depth` further layers have been served.
+    ordered selection (:attr:`ordered`) holds a query's entries as ``plan.ids`` has them. Layer
+    ``l``'s selection stays valid until a layer from ``l + depth`` on is served, or a further step.
     """
 
     ordered: ClassVar[bool] = True

@@ -139,12 +139,23 @@ class PolicyRun(Run):
         for group in range(self.trace.groups):
             tally = torch.zeros((len(span), 2), dtype=torch.int32)
             start = perf_counter()
-            replay = self._in_one_go if self.native else self._one_by_one
+            replay = self.by_kernel if self.native else self.by_operators
             replay(group, ids[:, group], batch, tally)
             self.seconds += perf_counter() - start
             self.note(group, tally.numpy())
 
-    def _in_one_go(self, group: int, ids: Tensor, batch: Tensor, tally: Tensor) -> None:
+    def by_kernel(self, group: int, ids: Tensor, batch: Tensor, tally: Tensor) -> None:
+        """Replay steps of a group in one native call.
+
+        Parameters
+        ----------
+        ids
+            [T, lanes, Q, K] int32.
+        batch
+            [4, T, lanes] int32: lanes, kv_len, q_len, stable.
+        tally
+            [T, 2], receives hits and misses per entry.
+        """
         from tierkv import _native
 
         policy, plan = self.policies[group], self._plans[group]
@@ -160,7 +171,8 @@ class PolicyRun(Run):
             wrong = f"{self.name} cannot place what step {max(done, 0)} of a chunk selects"
             raise TraceError(say(self.trace.name, wrong, do="this is a bug, report it"))
 
-    def _one_by_one(self, group: int, ids: Tensor, batch: Tensor, tally: Tensor) -> None:
+    def by_operators(self, group: int, ids: Tensor, batch: Tensor, tally: Tensor) -> None:
+        """Replay the same by two operators a step."""
         policy, counters, own = self.policies[group], self.counters[group], self._batch
         columns = [Counter.HITS, Counter.MISSES]
         for step in range(len(ids)):
