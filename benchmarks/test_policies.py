@@ -57,10 +57,10 @@ def test_step(benchmark, policy, kind, slots):
     def next_step():
         chunk = next(chunks)
         rows = [np.zeros_like(chunk.kv_len), chunk.kv_len, chunk.q_len, chunk.stable]
-        batch = torch.from_numpy(np.stack(rows))
-        return (0, torch.from_numpy(chunk.ids[:, 0].copy()), batch, torch.zeros(1, 2)), {}
+        run.load(torch.from_numpy(np.stack(rows))[:, 0])
+        return (0, torch.from_numpy(chunk.ids[0, 0].copy())), {}
 
-    benchmark.pedantic(run.by_operators, setup=next_step, rounds=trace.steps - warm)
+    benchmark.pedantic(run.place, setup=next_step, rounds=trace.steps - warm)
     group = run.measured().groups[0]
     benchmark.extra_info |= {
         "hit_rate": round(group.hit_rate, 4),

@@ -55,40 +55,37 @@ $ tierkv replay benchmarks/traces/smollm-topics.npz --policy clock --policy lru 
 
 A hit rate is the share of selected entries that are in the pool when their step begins. `belady`
 knows the future and keeps, after each step, what is selected soonest: no policy has a higher hit
-rate per distinct id. `unbounded` never drops anything. What a step of several ids does to a policy's
-tables is written in the docstring of its operator, `tierkv/ops/reference/place_*.py`; with one id a
-step `lru`, `fifo`, `sieve`, `s3-fifo` and `clock` with `ways: all` are the classical algorithms, and
-hit as often as libCacheSim's to the last request (a test).
+rate per distinct id. `unbounded` never drops anything. What a step of several ids does to the
+tables of a policy is written in [semantics.md](semantics.md). With one id a step `lru`, `fifo`,
+`sieve`, `s3-fifo` and `clock` with `ways: all` are the classical algorithms, and hit exactly as
+often as libCacheSim's (a test).
 
 ## What to choose
 
 * **`clock`**, with its 64 ways, unless you know better: within half a point of `lru` on every trace
-  fitted to a real model, at about the cost of FIFO. It loses to FIFO only on a cyclic scan slightly
-  larger than the pool, where no recency policy is of use.
-* **`set-fifo`** is the published scheme of GLM-5.2 and the cheapest. At the same hit rate it wants a
-  third to a half more slots than `clock`. Do not set `hash: low-bits`, which is published too, on
-  selections with a stride: `strided` below shows why.
-* **`lru`** and **`set-lru`** are where to look for what is left above `clock`: a tenth of a point or
-  two, for two to three times its time a step.
-* **`last-step`** is for pools of one selection, where it is what there is to do, and for the fused
-  gather. More slots do not help it.
-* **`sieve`**, **`s3-fifo`** and **`arc`** are made for traffic in which most objects are seen once. A
-  model's selections are not like that: they lose to `lru` here, `sieve` by far in its worst tenth of
-  steps, because newcomers leave before their second step. On `zipf`, which web caches are judged by,
-  they shine.
+  fitted to a real model, at about the cost of FIFO.
+* **`set-fifo`** is the published scheme of GLM-5.2 and the cheapest. For the same hit rate it wants
+  a third to a half more slots than `clock`. Beware of `hash: low-bits`, published too, where
+  selections have a stride: see `strided` below.
+* **`lru`** and **`set-lru`** have what is left above `clock`, a tenth of a point or two, for twice
+  its time a step.
+* **`last-step`** is for pools of one selection and for the fused gather. More slots do not help it.
+* **`sieve`**, **`s3-fifo`** and **`arc`** are made for traffic in which most objects are seen once,
+  which a model's selections are not. Look at them where a trace of yours says so.
 * **How many slots**: at least twice the distinct ids of a step. From four to eight times the top-k
-  the curves are still steep, beyond that each doubling halves the misses at best.
+  the curves are still steep.
 """
 
 COSTS = """## What each costs
 
-Time of plan and place a step of 2048 ids at 8192 slots, `stack`, one thread; tables of one request
-of 65,536 tokens and one layer group, the two residency tables that every policy has included. {here}.
+Time of plan and place for a step of 2048 ids of `stack` at 8192 slots, on one thread; tables of one
+request of 67,335 tokens and one layer group, slot-of-id and id-of-slot included. {here}.
 
 """
 
 
 def main() -> None:
+    """Replay everything, then write."""
     PICTURES.mkdir(exist_ok=True)
     sections = list(_sections())
     costs = COSTS.format(here=_here()) + _costs(sections[0][1])
@@ -116,8 +113,8 @@ def _traces() -> Iterator[tuple[str, str, Trace]]:
         trace = synthesize(kind).held()
         yield kind, about, trace
         if kind == "drift":
-            about = "`drift` with one draft a step, 80 % of them accepted."
-            yield "drift, 2 queries", about, speculate(trace, 2, 0.8).held()
+            drafts = "`drift` with one draft a step, 80 % of them accepted."
+            yield "drift, 2 queries", drafts, speculate(trace, 2, 0.8).held()
     for path in sorted((ROOT / "benchmarks" / "traces").glob("*.npz")):
         trace = open_trace(path)
         about = f"Real attention of SmolLM2-135M, {trace.groups} layers, top {trace.top_k}."

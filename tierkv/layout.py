@@ -91,11 +91,16 @@ class KVLayout:
         dict
             Part name -> [..., width] in the part's dtype, sharing `records`' memory.
         """
-        views, start = {}, 0
+        slices = self.slices(records)
+        return {part.name: slices[part.name].view(part.dtype) for part in self.tiered}
+
+    def slices(self, records: Tensor) -> dict[str, Tensor]:
+        """Give the tiered parts' bytes: part name -> [..., bytes] uint8, views of `records`."""
+        slices, start = {}, 0
         for part in self.tiered:
-            views[part.name] = records[..., start : start + part.nbytes].view(part.dtype)
+            slices[part.name] = records[..., start : start + part.nbytes]
             start += _round_up(part.nbytes)
-        return views
+        return slices
 
 
 @attrs.frozen

@@ -96,7 +96,7 @@ class Step:
             )
         complete = missing.isdisjoint(fresh)
         missing.difference_update(parts)  # first: from here on a failure may leave half of it
-        cache.store.append(layer, parts, self.batch.rows, fresh)
+        cache.store.append(layer, parts, self.batch.rows, fresh, stepper.fresh[layer])
         if not cache.store.addressable and not complete and missing.isdisjoint(fresh):
             live = self.batch.rows >= 0
             cache.store.write(layer, self.batch.rows[live].long(), stepper.fresh[layer][live])

@@ -29,10 +29,10 @@ class Store:
             for layout in self._layouts
         ]
         """Per layer, part name -> [rows, width]."""
+        layers = range(len(self._layouts))
+        self._base = [backing.view(i) for i in layers] if isinstance(backing, SupportsView) else []
         self._views = (
-            [layout.views(backing.view(layer)) for layer, layout in enumerate(self._layouts)]
-            if isinstance(backing, SupportsView)
-            else None
+            [self._layouts[i].views(self._base[i]) for i in layers] if self._base else None
         )
         self.addressable = self._views is not None
         """Whether kernels write tiered parts themselves; else :meth:`write` does, whole records."""
@@ -86,11 +86,22 @@ class Store:
         return found
 
     def append(
-        self, layer: int, parts: Mapping[str, Tensor], rows: Tensor, fresh: Mapping[str, Tensor]
+        self,
+        layer: int,
+        parts: Mapping[str, Tensor],
+        rows: Tensor,
+        fresh: Mapping[str, Tensor],
+        records: Tensor,
     ) -> None:
-        """Launch writes of `parts` [B, Q, width] to `rows` [B, Q]; `fresh` keeps tiered ones."""
+        """Launch writes of `parts` [B, Q, width] to `rows` [B, Q].
+
+        Tiered ones are kept in `fresh`, part name -> [B, Q, width], views of `records`
+        [B, Q, stride] uint8.
+        """
         tiered = [name for name in parts if name in fresh]
-        if tiered:
+        if tiered and torch.compiler.is_compiling():
+            self._append_bytes(layer, {name: parts[name] for name in tiered}, rows, records)
+        elif tiered:
             out = [self._views[layer][name] for name in tiered] if self._views else []
             self._append([parts[n] for n in tiered], rows, [fresh[n] for n in tiered], out)
         device = [name for name in parts if name not in fresh]
@@ -98,13 +109,25 @@ class Store:
             out = [self.device[layer][name] for name in device]
             self._append([parts[n] for n in device], rows, [], out)
 
+    def _append_bytes(
+        self, layer: int, parts: Mapping[str, Tensor], rows: Tensor, records: Tensor
+    ) -> None:
+        """Append by slices made here: a graph may not mutate views of another dtype it is given."""
+        layout = self._layouts[layer]
+        kept, written = layout.slices(records), layout.slices(self._base[layer])
+        self._append(
+            [part.view(torch.uint8) for part in parts.values()],
+            rows,
+            [kept[name] for name in parts],
+            [written[name] for name in parts],
+        )
+
     def written(self, what: str, layer: int, rows: Tensor) -> Tensor:
         """Give the records [B, Q, stride] that an engine has written to `rows` [B, Q]."""
         if not self._external:
             do = "pass them; None is for External blocks"
             raise StateError(say(f"{what}, layer {layer}", "records are missing", do=do))
-        view: Tensor = self._backing.view(layer)  # type: ignore[attr-defined]
-        return view[rows.clamp(min=0).long()]
+        return self._base[layer][rows.clamp(min=0).long()]
 
     def write(self, layer: int, rows: Tensor, records: Tensor) -> None:
         """Write whole `records` [n, stride] uint8 to `rows` [n] int64 of the backing."""

@@ -7,7 +7,10 @@ Static descriptions of a model are in :mod:`tierkv.layout`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+from tierkv.layout import KVLayout
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,9 +92,14 @@ class Selection:
     """[B, Q] int32 valid records."""
     parts: Mapping[str, Tensor]
     """Part name -> [B, Q, K, width] view of ``records`` in the part's dtype."""
+    layout: KVLayout | None = None
+    """Says where the parts lie; a server that may be compiled gives it."""
 
     def __getitem__(self, name: str) -> Tensor:
         """Give the part `name`, [B, Q, K, width]."""
+        if self.layout is not None and torch.compiler.is_compiling():
+            # A graph may not mutate records and take views of them in another dtype from outside.
+            return self.layout.views(self.records)[name]
         return self.parts[name]
 
 

@@ -16,13 +16,8 @@
 #include "append.hpp"
 #include "install.hpp"
 #include "lookup.hpp"
-#include "place_clock.hpp"
-#include "place_last_step.hpp"
-#include "place_lru.hpp"
-#include "place_set_fifo.hpp"
-#include "place_sieve.hpp"
-#include "place_unbounded.hpp"
 #include "plan.hpp"
+#include "policies.hpp"
 #include "serve.hpp"
 
 namespace {
@@ -216,6 +211,38 @@ void run_policies(int lanes, int top_k, int pages, int width, int threads, int s
   sieve.visited = {marks.data(), slots, lanes, slots};
   w = world(slots);
   run_steps(w, sieve, false, steps);
+
+  Queues small(lanes, slots), main(lanes, slots);
+  Ints ghost(lanes * 2 * slots, -1), ghost_at(lanes * (pages << w.page_bits), -1), ends(lanes * 10);
+  S3Fifo s3;
+  s3.small = small.tables, s3.main = main.tables;
+  s3.small.at.data = s3.main.at.data = nullptr;
+  s3.ghost.items = {ghost.data(), 2 * slots, lanes, 2 * slots};
+  s3.ghost.at = {ghost_at.data(), pages << w.page_bits, lanes, pages << w.page_bits};
+  s3.ghost.ends = s3.small.ends = s3.main.ends = {ends.data(), 10, lanes, 10};
+  s3.main.end_from = 3, s3.ghost.end_from = 6;
+  std::vector<std::int8_t> uses(lanes * slots);
+  s3.uses = {uses.data(), slots, lanes, slots};
+  w = world(slots);
+  run_steps(w, s3, false, steps);
+
+  Ints stamps(lanes * slots, -1), now(lanes);
+  SetLru set_lru;
+  set_lru.used = {stamps.data(), slots, lanes, slots};
+  set_lru.now = {now.data(), 1, lanes, 1};
+  set_lru.sets = sets, set_lru.ways = ways;
+  w = world(slots);
+  run_steps(w, set_lru, true, steps);
+
+  const int wide_slots = slots + 65, words = (wide_slots + 63) / 64;
+  std::vector<std::int64_t> bits(lanes * words);
+  Ints wide_hand(lanes);
+  WideClock wide;
+  wide.hand = {wide_hand.data(), 1, lanes, 1};
+  wide.visited = {bits.data(), words, lanes, words};
+  wide.words = words;
+  w = world(wide_slots);
+  run_steps(w, wide, false, steps);
 
   w = world(top_k);
   run_steps(w, LastStep(), false, steps);

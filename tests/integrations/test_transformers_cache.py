@@ -237,12 +237,16 @@ def test_layers_in_order(twins):
 
 def test_device_bytes_are_those_predicted(twins):
     one = twins(batch=2)
-    keys = 2 * 512 * 64 * 4 * 2  # lanes, max_tokens, width, bytes, owners
-    assert one.tiered.device_bytes == one.tiered.tiered.footprint.device + keys
+    dense = 2 * 512 * 64 * 4  # lanes, max_tokens, width, bytes: one owner's at a time
+    footprint = one.tiered.tiered.footprint
+    assert one.tiered.device_bytes == footprint.device + dense
+    assert footprint.device_parts == 2 * dense  # owners
 
 
-def test_close_gives_memory_back(twins):
+def test_close_gives_memory_back(stock, twins):
     one = twins()
     with one.tiered as cache:
         assert cache is one.tiered
-    assert all(layer.indexer_keys is None for layer in cache.layers)
+    assert cache._keys is None
+    with pytest.raises(StateError, match="cache: is closed"):
+        stock.forward(cache, stock.random(1, 1), "tierkv")

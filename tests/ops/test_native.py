@@ -73,7 +73,8 @@ class World:
         if self.big:
             self.batch, self.queries = rng.randint(3, 5), 4
         self.lanes = self.batch + rng.randint(0, 2)
-        self.sets, self.ways = rng.choice([1, 2, 3, 5, 8]), rng.choice([1, 2, 3, 16, 63, 64, 65, 130])
+        self.sets = rng.choice([1, 2, 3, 5, 8])
+        self.ways = rng.choice([1, 2, 3, 16, 63, 64, 65, 130])
         self.slots = self.sets * self.ways + rng.randint(0, self.sets - 1)
         if self.policy == "last_step":
             self.slots = self.top_k + rng.randint(0, 9)

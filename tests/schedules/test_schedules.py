@@ -2,6 +2,7 @@
 
 import random
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -190,5 +191,5 @@ def test_a_policy_in_python_gets_the_worker_in_python():
     cache = make("lru", "auto", "inline")
     site = cache.site
     policies = [Mru(None, site.limits, group, site.ops, site.counters[group]) for group in range(3)]
-    schedule = make_schedule("worker", site.ops, site.limits, policies, 2)
+    schedule = make_schedule("worker", replace(site, policies=tuple(policies)), 2)
     assert isinstance(schedule, ExecutorSchedule)

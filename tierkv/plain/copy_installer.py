@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 import attrs
+import torch
 
 from tierkv.errors import ConfigError, say
 from tierkv.interfaces.installer import Installer
 from tierkv.interfaces.server import Server
-from tierkv.schedules import NAMES, make_schedule
+from tierkv.schedules import NAMES, InlineSchedule, Schedule, make_schedule
 from tierkv.site import Site
 from tierkv.types import Placement, Plan, Selection
 
@@ -27,7 +28,8 @@ class CopyInstallerOptions:
 class CopyInstaller(Installer):
     """One ``place`` operator a group and one ``install`` a layer, on a schedule.
 
-    If background work fails, every lane forgets its residency: right, but cold.
+    If background work fails, every lane forgets its residency: right, but cold. Within a compiled
+    graph the work is done at once; ``begin`` has waited for what was in flight.
     """
 
     Options = CopyInstallerOptions
@@ -36,22 +38,21 @@ class CopyInstaller(Installer):
         self._policies = site.policies
         self._lanes = range(site.limits.lanes)
         self._pools = [[site.pool_view(layer)] for layer in range(len(site.limits.spec.layouts))]
-        self._schedule = make_schedule(
-            options.schedule, site.ops, site.limits, site.policies, server.depth
-        )
+        self._schedule = make_schedule(options.schedule, site, server.depth)
+        self._inline = InlineSchedule(site.ops)
 
     def fence(self, layer: int) -> None:
         try:
-            self._schedule.fence(layer)
+            self._now().fence(layer)
         except Exception:
             self._forget()
             raise
 
     def commit(self, plan: Plan) -> Placement:
-        return self._schedule.place(self._policies[plan.group], plan)
+        return self._now().place(self._policies[plan.group], plan)
 
     def install(self, placement: Placement, layer: int, selection: Selection) -> None:
-        self._schedule.copy(placement, layer, [selection.records], self._pools[layer])
+        self._now().copy(placement, layer, [selection.records], self._pools[layer])
 
     def drain(self, lanes: Sequence[int] | None = None) -> None:
         try:
@@ -59,6 +60,10 @@ class CopyInstaller(Installer):
         except Exception:
             self._forget()
             raise
+
+    def _now(self) -> Schedule:
+        """Give the schedule to use: a compiler may hand a job memory that it uses again at once."""
+        return self._inline if torch.compiler.is_compiling() else self._schedule
 
     def _forget(self) -> None:
         for policy in self._policies:

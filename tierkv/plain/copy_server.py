@@ -69,7 +69,7 @@ class CopyServer(Server):
             start = plan.batch.first_row * self._row * layout.stride
             stop = start + plan.ids.numel() * layout.stride
             records = self._buffers[layer % self.depth][start:stop].view(shape)
-            selection = Selection(records, plan.ids, plan.length, layout.views(records))
+            selection = Selection(records, plan.ids, plan.length, layout.views(records), layout)
             self._selections[plan.batch.key, layer] = selection, [records]
 
     def serve(self, plan: Plan, layer: int, appended: Tensor) -> Selection:

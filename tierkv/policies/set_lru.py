@@ -1,6 +1,5 @@
 """LRU within sets, two sets to choose from."""
 
-
 import attrs
 import torch
 from torch import Tensor

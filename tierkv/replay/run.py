@@ -138,10 +138,8 @@ class PolicyRun(Run):
         ids = torch.from_numpy(writeable)
         for group in range(self.trace.groups):
             tally = torch.zeros((len(span), 2), dtype=torch.int32)
-            start = perf_counter()
             replay = self.by_kernel if self.native else self.by_operators
             replay(group, ids[:, group], batch, tally)
-            self.seconds += perf_counter() - start
             self.note(group, tally.numpy())
 
     def by_kernel(self, group: int, ids: Tensor, batch: Tensor, tally: Tensor) -> None:
@@ -160,6 +158,7 @@ class PolicyRun(Run):
 
         policy, plan = self.policies[group], self._plans[group]
         placement = policy.placement(plan)
+        start = perf_counter()
         done = _native.replay(
             policy.operator, list(policy.arguments),
             ids, batch, batch[0, 0], plan.batch.block_table, plan.batch.page,
@@ -167,21 +166,32 @@ class PolicyRun(Run):
             plan.miss_count, policy.tables, placement.slot, placement.count,
             policy.counters, tally,
         )  # fmt: skip
+        self.seconds += perf_counter() - start
         if done != len(ids):
             wrong = f"{self.name} cannot place what step {max(done, 0)} of a chunk selects"
             raise TraceError(say(self.trace.name, wrong, do="this is a bug, report it"))
 
     def by_operators(self, group: int, ids: Tensor, batch: Tensor, tally: Tensor) -> None:
         """Replay the same by two operators a step."""
-        policy, counters, own = self.policies[group], self.counters[group], self._batch
-        columns = [Counter.HITS, Counter.MISSES]
+        counters, columns = self.counters[group], [Counter.HITS, Counter.MISSES]
         for step in range(len(ids)):
-            for target, row in zip((own.lanes, own.kv_len, own.q_len, own.stable), batch[:, step],
-                                   strict=True):  # fmt: skip
-                target.copy_(row)
+            self.load(batch[:, step])
             before = counters[columns]
-            policy.place(self._planner.plan(ids[step], own, group, policy))
+            start = perf_counter()
+            self.place(group, ids[step])
+            self.seconds += perf_counter() - start
             tally[step] = counters[columns] - before
+
+    def load(self, batch: Tensor) -> None:
+        """Begin a step: `batch` [4, lanes] int32 is lanes, kv_len, q_len, stable."""
+        own = self._batch
+        for target, row in zip((own.lanes, own.kv_len, own.q_len, own.stable), batch, strict=True):
+            target.copy_(row)
+
+    def place(self, group: int, ids: Tensor) -> None:
+        """Plan and place a group's `ids` [lanes, Q, K] int32."""
+        policy = self.policies[group]
+        policy.place(self._planner.plan(ids, self._batch, group, policy))
 
     def counts(self) -> list[dict[str, int]]:
         names = [counter.name.lower() for counter in Counter]

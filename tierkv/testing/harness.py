@@ -1,5 +1,6 @@
 """A cache and its model side by side: make a call on both, compare all that can be seen."""
 
+import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,9 +10,10 @@ from torch import Tensor
 from tierkv.cache import TieredCache
 from tierkv.step import Step
 from tierkv.stepper import Stepper
-from tierkv.testing.mirror import Mirror
+from tierkv.testing.mirror import Mirror, Served
 from tierkv.testing.model import Row, RowPlan
 from tierkv.testing.model_residency import Residency
+from tierkv.types import Selection
 
 Ids = list[list[list[int]]]
 """[B][Q][K] positions."""
@@ -57,7 +59,9 @@ class Harness:
         self.pooled, self.watched = pooled, watched
         self.requests: dict[Hashable, Request] = {}
         self.mirror = Mirror(cache, make)
-        self._bytes = torch.Generator().manual_seed(0)
+        self.planned: list[int] = []
+        """Groups that the last step planned."""
+        self._bytes = random.Random(0)
         self._steppers: dict[tuple[int, int], Stepper] = {}
 
     def check(self) -> None:
@@ -94,10 +98,18 @@ class Harness:
         request = self.requests[name]
         for group, (members, start) in enumerate(zip(self.spec.groups, starts, strict=True)):
             for layer in members.layers:
-                records = self._draw(layer, end - start)
-                self.cache.prefill(name, layer, records, start)
+                records = self.content(name, layer, start, end)
+                self.fill(name, layer, start, records)
                 self._written(request.lane, layer, range(start, end), records)
             request.length[group] = end
+
+    def content(self, name: Hashable, layer: int, start: int, end: int) -> Tensor:
+        """Make up the records of a prefill, [end - start, stride] uint8."""
+        return self._draw(layer, end - start)
+
+    def fill(self, name: Hashable, layer: int, start: int, records: Tensor) -> None:
+        """Prefill one layer."""
+        self.cache.prefill(name, layer, records, start)
 
     def truncate(self, name: Hashable, length: int) -> None:
         """Take tokens back."""
@@ -146,11 +158,9 @@ class Harness:
         counted = self.cache.site.counters.tolist()
         if self.watched:
             self.mirror.remember()
-        step = self._stepper(rows, chosen).begin(
-            [row.lane for row in rows], [row.kv_len for row in rows],
-            [row.q_len for row in rows], [row.stable for row in rows],
-        )  # fmt: skip
+        step = self.begin(self._stepper(rows, chosen), rows)
         touched: list[int] = []
+        self.planned = []
         try:
             with step:
                 for group, selected in chosen.items():
@@ -162,7 +172,14 @@ class Harness:
             self._end(touched, rows, whole=True)
             if self.watched:
                 self.cache.installer.drain()
-                self.mirror.check_placements(touched, counted)
+                self.mirror.check_placements(self.planned, counted)
+
+    def begin(self, stepper: Stepper, rows: Sequence[Row]) -> Step:
+        """Open a step."""
+        return stepper.begin(
+            [row.lane for row in rows], [row.kv_len for row in rows],
+            [row.q_len for row in rows], [row.stable for row in rows],
+        )  # fmt: skip
 
     def _stepper(self, rows: Sequence[Row], ids: Mapping[int, Ids]) -> Stepper:
         shape = (len(rows), len(next(iter(ids.values()))[0]))
@@ -180,28 +197,51 @@ class Harness:
     ) -> None:
         held, plans = [], list[RowPlan]()
         for layer in self.spec.groups[group].layers:
-            step.append(layer, self._appended(rows, layer, len(ids[0])))
+            self.append(step, layer, rows)
             if stop_at == (layer, "append"):
                 raise Interrupted
-            if plans:
-                selection = step.select(layer)
-            else:
-                selection = step.select(layer, torch.tensor(ids, dtype=torch.int32))
-                plans = self.mirror.plan(group, rows, ids)
-                self.mirror.check_plan(group, plans)
-            held.append((layer, selection, self.mirror.served(layer, rows, plans)))
+            selection, wanted = self.select(step, layer, rows, ids, plans)
+            held.append((layer, selection, wanted))
             held = held[-self.cache.server.depth :]  # these promise to be valid still
-            for known, kept, wanted in held:
-                self.mirror.check_selection(known, kept, wanted)
+            for known in held:
+                self.mirror.check_selection(*known)
             if stop_at == (layer, "select"):
                 raise Interrupted
 
+    def append(self, step: Step, layer: int, rows: Sequence[Row]) -> None:
+        """Append a layer's records."""
+        step.append(layer, self._appended(rows, layer, step.batch.queries))
+
+    def select(
+        self, step: Step, layer: int, rows: Sequence[Row], ids: Ids, plans: list[RowPlan]
+    ) -> tuple[Selection, Served]:
+        """Select a layer; give what it must hold too. `plans` are the group's, made at its owner.
+
+        The owner's call fills `plans`.
+        """
+        if plans:
+            selection = step.select(layer)
+        else:
+            group = self.spec.group_of[layer]
+            selection = step.select(layer, torch.tensor(ids, dtype=torch.int32))
+            self.planned.append(group)
+            plans += self.mirror.plan(group, rows, ids, self.pages)
+            self.mirror.check_plan(group, plans)
+        return selection, self.mirror.served(layer, rows, plans)
+
+    def pages(self, lane: int) -> list[int]:
+        """Give a lane's block table."""
+        table: list[int] = self.cache.paging.block_table[lane].tolist()
+        return table
+
     def _appended(self, rows: Sequence[Row], layer: int, queries: int) -> Tensor:
-        records = self._draw(layer, len(rows) * queries).view(len(rows), queries, -1)
-        for row, kept in zip(rows, records, strict=True):
-            written = row.written(queries)
-            self._written(row.lane, layer, written.values(), kept[list(written)])
-        return records
+        stride = self.spec.layouts[layer].stride
+        raw, write = self._bytes.randbytes(len(rows) * queries * stride), self.mirror.records.write
+        for number, row in enumerate(rows):
+            for query, position in row.written(queries).items():
+                start = (number * queries + query) * stride
+                write(row.lane, layer, position, raw[start : start + stride])
+        return tensor_of(raw, stride).view(len(rows), queries, stride)
 
     def _end(self, groups: Sequence[int], rows: Sequence[Row], whole: bool) -> None:
         request_of = {request.lane: request for request in self.requests.values()}
@@ -216,10 +256,17 @@ class Harness:
 
     def _draw(self, layer: int, count: int) -> Tensor:
         stride = self.spec.layouts[layer].stride
-        return torch.randint(0, 256, (count, stride), dtype=torch.uint8, generator=self._bytes)
+        return tensor_of(self._bytes.randbytes(count * stride), stride)
 
     def _written(self, lane: int, layer: int, positions: Iterable[int], records: Tensor) -> None:
-        raw, stride = records.contiguous().numpy().tobytes(), records.shape[-1]
+        raw, stride = records.numpy().tobytes(), records.shape[-1]
         for place, position in enumerate(positions):
             record = raw[place * stride : (place + 1) * stride]
             self.mirror.records.write(lane, layer, position, record)
+
+
+def tensor_of(raw: bytes, stride: int) -> Tensor:
+    """Give bytes as records, [n, stride] uint8."""
+    if not raw:
+        return torch.empty((0, stride), dtype=torch.uint8)
+    return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(-1, stride)

@@ -11,6 +11,8 @@ from tierkv.testing.model import Records, Row, RowPlan, plan_row
 from tierkv.testing.model_residency import Residency, placed
 from tierkv.types import Placement, Plan, Selection
 
+Served = list[list[list[tuple[int, bytes]]]]
+"""[B][Q][K] id and record."""
 PLACED = ("installs", "superseded", "bypassed")
 """Counters that a policy adds to."""
 
@@ -53,13 +55,18 @@ class Mirror:
         self.tables: list[Residents] = [[{} for _ in range(limits.lanes)] for _ in self.spec.groups]
         self.found = self.tables
 
-    def plan(self, group: int, rows: Sequence[Row], ids: list[list[list[int]]]) -> list[RowPlan]:
+    def plan(
+        self,
+        group: int,
+        rows: Sequence[Row],
+        ids: list[list[list[int]]],
+        pages_of: Callable[[int], list[int]],
+    ) -> list[RowPlan]:
         """Plan a group and let its misses in, both in the model only."""
-        tables = self.cache.paging.block_table.tolist()
         plans = []
         for row, selected in zip(rows, ids, strict=True):
             slot_of = {id: slot for slot, id in self.tables[group][row.lane].items()}
-            pages = tables[row.lane] if row.lane >= 0 else []
+            pages = pages_of(row.lane) if row.lane >= 0 else []
             plans.append(plan_row(selected, row, pages, self.cache.limits.page, slot_of))
             self.tallies[group].update(plans[-1].tally)
         self.tallies[group]["steps"] += 1
@@ -108,10 +115,10 @@ class Mirror:
         ):
             assert got.tolist() == wanted, f"plan.{name} {got.tolist()}, the model has {wanted}"
 
-    def served(self, layer: int, rows: Sequence[Row], plans: Sequence[RowPlan]) -> list[Any]:
-        """Give what a selection of these plans must hold: (id, record), [B][Q][K]."""
+    def served(self, layer: int, rows: Sequence[Row], plans: Sequence[RowPlan]) -> Served:
+        """Give what a selection of these plans must hold."""
         top_k, stride = self.spec.top_k, self.spec.layouts[layer].stride
-        wanted = []
+        wanted: Served = []
         for row, plan in zip(rows, plans, strict=True):
             records = self.records.served(row, layer, plan, top_k, stride)
             ids = [_padded([e.id for e in query], top_k, -1) for query in plan.entries]
@@ -120,11 +127,11 @@ class Mirror:
             )
         return wanted
 
-    def check_selection(self, layer: int, selection: Selection, wanted: list[Any]) -> None:
+    def check_selection(self, layer: int, selection: Selection, wanted: Served) -> None:
         """Compare ids and bytes, entry by entry; in any order if the server is unordered."""
         ids = selection.ids.tolist()
         raw, stride = selection.records.contiguous().numpy().tobytes(), selection.records.shape[-1]
-        place = 0
+        length, place = selection.length.tolist(), 0
         for row, queries in enumerate(wanted):
             for query, pairs in enumerate(queries):
                 got = []
@@ -137,7 +144,7 @@ class Mirror:
                     f"the model has {[id for id, _ in pairs]}; records that differ: "
                     f"{[a[0] for a, b in zip(got, pairs, strict=True) if a != b]}"
                 )
-                assert int(selection.length[row, query]) == sum(id >= 0 for id, _ in pairs)
+                assert length[row][query] == sum(id >= 0 for id, _ in pairs)
 
     def check_placements(self, groups: Sequence[int], counted: Sequence[Sequence[int]]) -> None:
         """Check what a whole step placed; `counted` are the counters before it."""
@@ -149,6 +156,13 @@ class Mirror:
             }
             before, after = self.found[group], residents(self.cache.site.policies[group])
             check_placement(self.recorder.placements[group], before, after, grown)
+
+    def recount(self) -> None:
+        """Take the counters as they are, after a step that ended somewhere in its middle."""
+        self.tallies = [
+            Tally({counter.name.lower(): row[counter] for counter in Counter})
+            for row in self.cache.site.counters.tolist()
+        ]
 
     def remember(self) -> None:
         """Keep the tables as a step finds them."""

@@ -132,21 +132,19 @@ class Records:
     """What was last written at each position of each lane and layer."""
 
     def __init__(self) -> None:
-        self._at: dict[tuple[int, int, int], bytes] = {}
+        self._at: dict[int, dict[tuple[int, int], bytes]] = {}
 
     def write(self, lane: int, layer: int, position: int, record: bytes) -> None:
         """Remember a record."""
-        self._at[lane, layer, position] = record
+        self._at.setdefault(lane, {})[layer, position] = record
 
     def read(self, lane: int, layer: int, position: int) -> bytes:
         """Give the record that must be served."""
-        return self._at[lane, layer, position]
+        return self._at[lane][layer, position]
 
     def copy(self, lane: int, other: int) -> None:
         """Let a lane hold what another holds."""
-        for (at, layer, position), record in list(self._at.items()):
-            if at == lane:
-                self._at[other, layer, position] = record
+        self._at[other] = dict(self._at.get(lane, {}))
 
     def served(
         self, row: Row, layer: int, plan: RowPlan, top_k: int, stride: int

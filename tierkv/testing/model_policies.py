@@ -5,7 +5,7 @@ A policy of your own needs no model: the contracts check its tables, not its tas
 
 from collections.abc import Callable
 
-from tierkv.constants import HASH_MULTIPLIER
+from tierkv.constants import HASH_MULTIPLIER, SECOND_HASH_MULTIPLIER
 from tierkv.testing.model import RowPlan
 from tierkv.testing.model_queues import ArcModel, S3FifoModel, SieveModel
 from tierkv.testing.model_residency import Residency
@@ -114,11 +114,12 @@ class SetLruModel(Residency):
         super().__init__(slots)
         self.ways, self.sets, self.step = ways, slots // ways, 0
         self.used = dict.fromkeys(range(slots), -1)
+        self.multipliers = (HASH_MULTIPLIER, SECOND_HASH_MULTIPLIER)
 
     def place(self, plan: RowPlan) -> None:
         self.used.update((self.slot_of[id], self.step) for id in plan.hits())
         for id in plan.misses:
-            homes = [id * m % 2**32 * self.sets // 2**32 for m in (HASH_MULTIPLIER, 2246822507)]
+            homes = [id * m % 2**32 * self.sets // 2**32 for m in self.multipliers]
             ways = [home * self.ways + way for home in homes for way in range(self.ways)]
             slot = min(ways, key=lambda slot: self.used[slot])
             if self.used[slot] < self.step:

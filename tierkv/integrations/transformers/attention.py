@@ -16,12 +16,12 @@ from tierkv.integrations.transformers.library import (
 from tierkv.types import Selection
 
 if TYPE_CHECKING:
-    from tierkv.integrations.transformers.cache import TieredDynamicCache
+    from tierkv.integrations.transformers.forward_cache import ForwardCache
 
 NAME = "tierkv"
 """The attention implementation's name. With any other cache it computes what ``sdpa`` does."""
 
-UPDATED: ContextVar["TieredDynamicCache | None"] = ContextVar("tierkv updated", default=None)
+UPDATED: ContextVar["ForwardCache | None"] = ContextVar("tierkv updated", default=None)
 """The cache that the layer now running has updated: modules do not hand it to attention."""
 
 
@@ -119,7 +119,8 @@ def absorbed(module: Any, query: Tensor, selection: Selection, scaling: float) -
     scores = torch.bmm(q_rope.transpose(0, 1), rope.transpose(1, 2))
     scores = torch.baddbmm(scores, latent, nope.transpose(1, 2))
     places = torch.arange(nope.shape[1], dtype=torch.int32, device=nope.device)
-    behind = places >= selection.length.view(flat, 1, 1)
+    # A query that sees nothing attends to one record of zeros, or its weights were not numbers.
+    behind = places >= selection.length.clamp(min=1).view(flat, 1, 1)
     weights = scores.masked_fill_(behind, -torch.inf).softmax(-1, dtype=torch.float32)
     mixed = torch.bmm(weights.to(nope.dtype), nope)
     output = torch.bmm(mixed.transpose(0, 1), value_up.transpose(1, 2))

@@ -1,14 +1,14 @@
 """One layer of the cache as transformers sees it."""
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import torch
 from torch import Tensor
 
 from tierkv.errors import StateError, say
 from tierkv.integrations.transformers.library import DynamicIndexedLayer
-from tierkv.integrations.transformers.rows import Rows
+
+if TYPE_CHECKING:
+    from tierkv.integrations.transformers.forward_cache import ForwardCache
 
 
 def stock_tensors(layer: Any) -> list[Tensor]:
@@ -24,19 +24,15 @@ def stock_tensors(layer: Any) -> list[Tensor]:
 
 
 class TieredLayer(DynamicIndexedLayer):
-    """The indexer keys of one layer; its latents are in the tiers.
+    """Holds nothing: latents are in the tiers, indexer keys in the same pages on the device."""
 
-    The indexer reads the keys of all positions each step, so they stay on the device, allocated
-    once for the longest request. The model's indexer wants them dense, not in pages.
-    """
-
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, cache: "ForwardCache", number: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in transformers
-        self._rows = rows
+        self._cache, self._number = cache, number
 
     def get_seq_length(self) -> int:
-        """Tokens of each row, those of an unfinished forward not counted."""
-        return self._rows.length
+        """Tokens of the longest row, those of an unfinished forward not counted."""
+        return self._cache.tokens
 
     def update(self, *arguments: Any, **named: Any) -> NoReturn:
         """Refuse: latents go through the cache."""
@@ -53,25 +49,6 @@ class TieredLayer(DynamicIndexedLayer):
         Returns
         -------
         Tensor
-            [B, T, index_head_dim], a view of the keys of all T = past + S tokens.
+            [B, T, index_head_dim], the keys of all tokens; valid until the next layer asks.
         """
-        rows, tokens, width = indexer_key_states.shape
-        start, stop = self._rows.length, self._rows.length + tokens
-        if self.indexer_keys is None:
-            limits = self._rows.tiered.limits
-            with torch.inference_mode(False):
-                self.indexer_keys = indexer_key_states.new_empty(
-                    (limits.lanes, limits.max_tokens, width)
-                )
-        self.indexer_keys[:rows, start:stop] = indexer_key_states.detach()
-        return self.indexer_keys[:rows, :stop]
-
-    def rearrange(self, rows: Sequence[int]) -> None:
-        """Let row ``i`` hold what row ``rows[i]`` held."""
-        if self.indexer_keys is not None:
-            kept = self.indexer_keys[list(rows), : self._rows.length]
-            self.indexer_keys[: len(rows), : self._rows.length] = kept
-
-    def free(self) -> None:
-        """Give the keys' memory back."""
-        self.indexer_keys = None
+        return self._cache.write_keys(self._number, indexer_key_states)

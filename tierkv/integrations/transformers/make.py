@@ -8,11 +8,13 @@ import attrs
 
 from tierkv import config as configuration
 from tierkv.build import build, model_mapping, model_spec
+from tierkv.cache import TieredCache
 from tierkv.config import Config
 from tierkv.integrations.transformers.attention import NAME, register
 from tierkv.integrations.transformers.cache import TieredDynamicCache
+from tierkv.integrations.transformers.indexer_keys import key_part
 from tierkv.integrations.transformers.library import PreTrainedModel
-from tierkv.layout import KVLayout, ModelSpec
+from tierkv.integrations.transformers.serving_cache import ServingCache
 
 
 def tiered_cache(
@@ -46,21 +48,63 @@ def tiered_cache(
     ConfigError, CapacityError
         Nothing is kept and the model is unchanged.
     """
+    cache = TieredDynamicCache(_built(model, config, batch, max_tokens, queries), model)
+    _attend_through(model)
+    return cache
+
+
+def serving_cache(
+    model: PreTrainedModel,
+    config: str | Path | Mapping[str, Any] | Config,
+    *,
+    requests: int = 8,
+    max_tokens: int | None = None,
+    queries: int | None = None,
+) -> ServingCache:
+    """Make a cache for a loop that drives the model itself, over requests that come and go.
+
+    Parameters
+    ----------
+    config
+        As for :func:`tiered_cache`.
+    requests
+        Most requests that run at once.
+    max_tokens
+        Longest request, prompt and answer together; default: the configuration's.
+    queries
+        Most new tokens of a step, 1 + drafts; default: the configuration's.
+
+    Raises
+    ------
+    ConfigError, CapacityError
+        Nothing is kept and the model is unchanged.
+    """
+    cache = ServingCache(_built(model, config, requests, max_tokens, queries), model)
+    _attend_through(model)
+    return cache
+
+
+def _built(
+    model: PreTrainedModel,
+    config: str | Path | Mapping[str, Any] | Config,
+    lanes: int,
+    max_tokens: int | None,
+    queries: int | None,
+) -> TieredCache:
     mapping = {**model_mapping(model.config), "dtype": str(model.dtype)}
     general: dict[str, Any] = {
-        "lanes": batch, "max_tokens": max_tokens, "queries": queries, "device": str(model.device),
+        "lanes": lanes, "max_tokens": max_tokens, "queries": queries, "device": str(model.device),
     }  # fmt: skip
     if not isinstance(config, Config):
         config = configuration.read(config, model=mapping, **general)
     given = {key: value for key, value in general.items() if value is not None}
     config = attrs.evolve(config, model=mapping, general=attrs.evolve(config.general, **given))
-    config = attrs.evolve(config, model=_tiered_parts(model_spec(config)))
-    cache = TieredDynamicCache(build(config), model)
+    spec = model_spec(config)
+    for group in spec.groups:
+        key_part(spec, group.owner)
+    return build(config)
+
+
+def _attend_through(model: PreTrainedModel) -> None:
     register()
     model.set_attn_implementation(NAME)
-    return cache
-
-
-def _tiered_parts(spec: ModelSpec) -> ModelSpec:
-    """Leave out the parts that stay on the device: the cache's layers keep them, dense."""
-    return attrs.evolve(spec, layouts=tuple(KVLayout(layout.tiered) for layout in spec.layouts))

@@ -6,21 +6,33 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tierkv.integrations.transformers.rows import Rows
+from tierkv.cache import TieredCache
+from tierkv.integrations.transformers.indexer_keys import IndexerKeys, key_part
+from tierkv.integrations.transformers.new_tokens import NewTokens
 from tierkv.types import Selection
+
+WARM = 32
+"""Queries at a prompt's end whose selections are made resident."""
 
 
 class Pass(ABC):
     """One forward over all layers.
 
-    1. In each layer :meth:`write`, then :meth:`select` and attention over what it gives.
-    2. After the last layer :meth:`finish`; if the forward raised, :meth:`abandon`.
+    1. In each layer :meth:`write`, then :meth:`write_keys` where it has an indexer, then
+       :meth:`select` and attention over what it gives.
+    2. After the last layer :meth:`end`, and so if the forward raised.
     """
 
     keys: int
     """T of the keys that the module hands to attention."""
+    table: Tensor
+    """[B, pages] int32, the batch's block table."""
 
-    @abstractmethod
+    def __init__(self, tiered: TieredCache, new: NewTokens, buffer: IndexerKeys) -> None:
+        self.tiered, self.new = tiered, new
+        self._buffer = buffer
+        self.top_k = tiered.limits.spec.top_k
+
     def write(self, layer: int, nope: Tensor, rope: Tensor) -> tuple[Tensor, Tensor]:
         """Take the latents of the new tokens; give those that the model's module is to expand.
 
@@ -31,6 +43,31 @@ class Pass(ABC):
         rope
             [B, 1, S, qk_rope_head_dim].
         """
+        self.put(layer, {"nope": nope[:, 0].detach(), "rope": rope[:, 0].detach()})
+        return self.latents(layer, nope, rope)
+
+    def write_keys(self, layer: int, keys: Tensor) -> Tensor:
+        """Take the indexer keys [B, S, width] of the new tokens; give those of all, [B, T, width].
+
+        Row ``b`` holds the keys of its positions in order, behind them anything.
+        """
+        name = key_part(self.tiered.limits.spec, layer)
+        self.put(layer, {name: keys.detach()})
+        part = self.tiered.store.device[layer][name]
+        return self._buffer.gather(part, self.table, max(self.new.lengths))
+
+    def visible(self, mask: Tensor, ids: Tensor) -> Tensor:
+        """Replace ids that the mask hides by -1."""
+        seen = mask[:, 0].expand(len(ids), -1, -1).gather(-1, ids.long())
+        return ids.masked_fill(~seen, -1)
+
+    @abstractmethod
+    def put(self, layer: int, parts: dict[str, Tensor]) -> None:
+        """Write parts [B, S, width] of the new tokens."""
+
+    @abstractmethod
+    def latents(self, layer: int, nope: Tensor, rope: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the latents to expand, where these are the new ones."""
 
     @abstractmethod
     def select(self, layer: int, mask: Tensor, ids: Tensor) -> Selection | None:
@@ -46,12 +83,8 @@ class Pass(ABC):
         """
 
     @abstractmethod
-    def finish(self) -> None:
-        """Make what was written count."""
-
-    @abstractmethod
-    def abandon(self) -> None:
-        """Leave the rows as long as they were."""
+    def end(self, failed: bool) -> None:
+        """Make what was written count; if the forward failed, leave requests as long as before."""
 
 
 class Decode(Pass):
@@ -62,62 +95,73 @@ class Decode(Pass):
 
     keys = 1
 
-    def __init__(self, rows: Rows, tokens: int) -> None:
-        self._rows, self._tokens = rows, tokens
-        tiered = rows.tiered
-        self._top_k, self._owner_of = tiered.limits.spec.top_k, tiered.owner_of
-        kv_len = [rows.length + tokens] * len(rows)
-        self._step = tiered.step(rows.lanes, kv_len, queries=tokens).__enter__()
+    def __init__(self, tiered: TieredCache, new: NewTokens, buffer: IndexerKeys) -> None:
+        super().__init__(tiered, new, buffer)
+        self._owner_of = tiered.owner_of
+        step = tiered.step(new.lanes, new.lengths, new.counts, queries=new.width)
+        self._step = step.__enter__()
+        self.table = step.batch.block_table
 
-    def write(self, layer: int, nope: Tensor, rope: Tensor) -> tuple[Tensor, Tensor]:
-        self._step.append(layer, {"nope": nope[:, 0].detach(), "rope": rope[:, 0].detach()})
+    def put(self, layer: int, parts: dict[str, Tensor]) -> None:
+        self._step.append(layer, parts)
+
+    def latents(self, layer: int, nope: Tensor, rope: Tensor) -> tuple[Tensor, Tensor]:
         return nope[:, :, :1], rope[:, :, :1]
 
     def select(self, layer: int, mask: Tensor, ids: Tensor) -> Selection:
         if layer != self._owner_of[layer]:
             return self._step.select(layer)
-        seen = mask[:, 0].expand(len(ids), -1, -1).gather(-1, ids.long())
-        ids = F.pad(ids.masked_fill(~seen, -1), (0, self._top_k - ids.shape[-1]), value=-1)
+        ids = F.pad(self.visible(mask, ids), (0, self.top_k - ids.shape[-1]), value=-1)
         return self._step.select(layer, ids)
 
-    def finish(self) -> None:
-        self._step.__exit__(None, None, None)
-        past = self._rows.length
-        self._rows.advance(past + self._tokens, past)
-
-    def abandon(self) -> None:
-        error = RuntimeError("the forward did not reach its last layer")
-        self._step.__exit__(RuntimeError, error, None)
+    def end(self, failed: bool) -> None:
+        error = RuntimeError("the forward did not reach its last layer") if failed else None
+        self._step.__exit__(type(error) if error else None, error, None)
 
 
 class Prefill(Pass):
     """A prompt or a chunk of one: the past is read back, one layer at a time."""
 
-    def __init__(self, rows: Rows, tokens: int) -> None:
-        self._rows = rows
-        self.keys = rows.length + tokens
+    def __init__(self, tiered: TieredCache, new: NewTokens, buffer: IndexerKeys) -> None:
+        super().__init__(tiered, new, buffer)
+        self.keys = max(new.lengths)
+        self._last: dict[int, Tensor] = {}
 
-    def write(self, layer: int, nope: Tensor, rope: Tensor) -> tuple[Tensor, Tensor]:
-        rows, tiered = self._rows, self._rows.tiered
-        new = {"nope": nope[:, 0].detach(), "rope": rope[:, 0].detach()}
-        for row, request in enumerate(rows.requests):
-            tokens = {name: part[row] for name, part in new.items()}
-            tiered.prefill(request, layer, tokens, rows.length)
-        if not rows.length:
+    def put(self, layer: int, parts: dict[str, Tensor]) -> None:
+        new = self.new
+        for row, (request, past, count) in enumerate(
+            zip(new.requests, new.past, new.counts, strict=True)
+        ):
+            tokens = {name: part[row, -count:] for name, part in parts.items()}
+            self.tiered.prefill(request, layer, tokens, past)
+        self.table = self.tiered.paging.block_table[list(new.lanes)].to(self.tiered.limits.device)
+
+    def latents(self, layer: int, nope: Tensor, rope: Tensor) -> tuple[Tensor, Tensor]:
+        new = self.new
+        if new.uniform and not new.past[0]:
             return nope, rope
-        past = [tiered.read(request, layer, 0, rows.length) for request in rows.requests]
-
-        def whole(name: str, new: Tensor) -> Tensor:
-            old = torch.stack([row[name] for row in past]).unsqueeze(1)
-            return torch.cat([old.to(new.device), new], dim=2)
-
-        return whole("nope", nope), whole("rope", rope)
+        shape = len(nope), 1, self.keys
+        whole = tuple(part.new_zeros((*shape, part.shape[-1])) for part in (nope, rope))
+        for row, (request, past, count) in enumerate(
+            zip(new.requests, new.past, new.counts, strict=True)
+        ):
+            held = self.tiered.read(request, layer, 0, past) if past else {}
+            for name, part, out in zip(("nope", "rope"), (nope, rope), whole, strict=True):
+                if past:
+                    out[row, 0, :past] = held[name]
+                out[row, 0, past : past + count] = part[row, 0, -count:]
+        return whole[0], whole[1]
 
     def select(self, layer: int, mask: Tensor, ids: Tensor) -> None:
-        return None
+        if any(self.new.warm) and layer == self.tiered.owner_of[layer]:
+            self._last[layer] = self.visible(mask[:, :, -WARM:], ids[:, -WARM:])
 
-    def finish(self) -> None:
-        self._rows.length = self.keys
-
-    def abandon(self) -> None:
-        self._rows.truncate(self._rows.length)
+    def end(self, failed: bool) -> None:
+        new = self.new
+        for row, request in enumerate(new.requests):
+            if failed:
+                held = self.tiered.lanes.length[new.lanes[row]].max()
+                self.tiered.truncate(request, min(new.past[row], int(held)))
+            elif new.warm[row]:
+                for layer, ids in self._last.items():
+                    self.tiered.warm(request, layer, ids[row, -new.counts[row] :])

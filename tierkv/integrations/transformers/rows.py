@@ -5,6 +5,7 @@ from itertools import count
 
 from tierkv.cache import TieredCache
 from tierkv.errors import CapacityError, StateError, say
+from tierkv.integrations.transformers.new_tokens import NewTokens
 
 
 class Rows:
@@ -19,7 +20,6 @@ class Rows:
         """The request of each row."""
         self.length = 0
         """Tokens of each row, padding included."""
-        self._stable = 0
         self._lane_of: dict[str, int] = {}
         self._numbers = count()
 
@@ -48,27 +48,24 @@ class Rows:
         self.clear()
         self.requests = [self._admit() for _ in range(rows)]
 
-    def advance(self, length: int, stable: int) -> None:
-        """Record that a forward wrote up to `length`, of which `stable` tokens stay."""
-        self.length, self._stable = length, stable
+    def extended(self, tokens: int, warm: bool) -> NewTokens:
+        """Describe a forward over so many new tokens of every row."""
+        rows = len(self)
+        past, counts = [self.length] * rows, [tokens] * rows
+        return NewTokens(self.requests, self.lanes, past, counts, [warm] * rows)
 
     def crop(self, length: int) -> None:
         """Forget what lies behind `length`; rejected drafts cost nothing."""
-        if length < self._stable:
-            self.truncate(length)
+        for request, lane in zip(self.requests, self.lanes, strict=True):
+            if length < self.tiered.lanes.stable[lane].max():
+                self.tiered.truncate(request, length)
         self.length = length
-
-    def truncate(self, length: int) -> None:
-        """Cut every layer of every row to `length` tokens."""
-        for request in self.requests:
-            self.tiered.truncate(request, length)
-        self.length, self._stable = length, min(self._stable, length)
 
     def clear(self) -> None:
         """End all requests."""
         for request in self.requests:
             self._release(request)
-        self.requests, self.length, self._stable = [], 0, 0
+        self.requests, self.length = [], 0
 
     def rearrange(self, rows: Sequence[int]) -> None:
         """Let row ``i`` hold what row ``rows[i]`` held; a row named again is forked.

@@ -12,10 +12,10 @@ def append(parts: list[Tensor], rows: Tensor, fresh: list[Tensor], out: list[Ten
     `parts` [B, Q, width]; `rows` [B, Q] int32, -1 is dropped; `fresh` is empty or like `parts`;
     `out` is empty or [N, width] each.
     """
-    for part, kept in zip(parts, fresh, strict=False):
+    for part, kept in zip(_bytes(parts), _bytes(fresh), strict=False):
         kept.copy_(part)
     live = rows >= 0
-    for part, target in zip(parts, out, strict=False):
+    for part, target in zip(_bytes(parts), _bytes(out), strict=False):
         target[rows[live].long()] = part[live]
 
 
@@ -37,7 +37,8 @@ def serve(
     hit, is_fresh, repeat = kind == Kind.HIT, kind == Kind.FRESH, kind == Kind.REPEAT
     from_backing = (kind == Kind.MISS) | (kind == Kind.WINDOW)
     lane = lanes.long()[:, None, None].expand_as(kind)
-    for new, near, far, target in zip(fresh, pool, backing, out, strict=True):
+    lists = (_bytes(rows) for rows in (fresh, pool, backing, out))
+    for new, near, far, target in zip(*lists, strict=True):
         target.zero_()
         target[hit] = near[lane[hit], at[hit]]
         target[from_backing] = far[at[from_backing]]
@@ -59,5 +60,10 @@ def install(
     placed = (slot >= 0) & (column < miss_count[:, None])
     batch, miss = placed.nonzero(as_tuple=True)
     lane, place = lanes[batch].long(), slot[batch, miss].long()
-    for rows, near in zip(selection, pool, strict=True):
+    for rows, near in zip(_bytes(selection), _bytes(pool), strict=True):
         near[lane, place] = rows.flatten(1, 2)[batch, miss_from[batch, miss].long()]
+
+
+def _bytes(rows: list[Tensor]) -> list[Tensor]:
+    """View rows as bytes: arithmetic types may change a NaN in passing."""
+    return [part.view(torch.uint8) for part in rows]
