@@ -11,7 +11,7 @@ import torch
 
 from tierkv import config as configuration
 from tierkv.cache import TieredCache
-from tierkv.config import Config
+from tierkv.config import Choice, Config
 from tierkv.constants import MAX_ROWS, Counter
 from tierkv.errors import CapacityError, ConfigError, Faults, say, show
 from tierkv.external import External, ExternalTier
@@ -157,6 +157,7 @@ def settle(config: Config) -> tuple[Limits, Footprint]:
                 do="choose another of the two",
             )
         )
+    _check_family(choices, faults)
     if not issubclass(choices["pool"].component, SupportsView):
         name = choices["pool"].name
         known = ["device", "host"]
@@ -167,6 +168,19 @@ def settle(config: Config) -> tuple[Limits, Footprint]:
     }
     faults.check()
     return limits, Footprint.of(limits, selections=needs["server"], tables=needs["policy"])
+
+
+def _check_family(choices: Mapping[str, Choice], faults: Faults) -> None:
+    """Refuse a part of a family among others, naming one of each."""
+    parts = [(f"{kind}.use", choices[kind]) for kind in ("policy", "planner", "server", "installer")]
+    for where, choice in parts:
+        for other, member in parts:
+            family = member.component.family
+            if family and choice.component.family != family:
+                wrong = f"does not go with {other} {member.name}"
+                do = "take all four of a scheme, or none"
+                faults.add(say(where, wrong, got=choice.name, do=do))
+                return
 
 
 def _limits(config: Config) -> Limits:
@@ -211,12 +225,14 @@ def _pages(config: Config, spec: ModelSpec) -> int:
 
 
 def _slots(config: Config, groups: int) -> tuple[int, ...]:
+    """Give P of each group, 0 where the selection buffers are the pool."""
     slots = config.pool.slots
     each = [slots] * groups if isinstance(slots, int) else slots
     if len(each) != groups:
         wrong = f"the model has {groups} layer groups"
         raise ConfigError(say("pool.slots", wrong, got=slots, do="one number a group, or just one"))
-    return tuple(each)
+    pooled = config.choices["server"].component.pooled
+    return tuple(each) if pooled else (0,) * groups
 
 
 def _device(name: str) -> torch.device:

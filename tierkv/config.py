@@ -174,6 +174,10 @@ def _resolve(raw: dict[str, Any], registry: Registry, faults: Faults) -> Config:
         if chosen is not None:
             choices[name], own[name] = chosen
     faults.check()
+    variants = choices["planner"].component.variants
+    policy = choices["policy"]
+    component = variants.get(policy.name, policy.component)
+    choices["policy"] = attrs.evolve(policy, component=component)
     return Config(general, registry, model, own["backing"], own["pool"], choices)
 
 

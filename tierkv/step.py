@@ -127,10 +127,10 @@ class Step:
             plan = self._plan(layer, group, ids)
         else:
             plan = self._follow(layer, group, ids)
-        selection = cache.server.serve(plan, layer, stepper.fresh[layer])
         placement = self._placements[group]
-        if placement is None:
+        if placement is None:  # before it is served: a server may write where residents lie
             placement = self._placements[group] = cache.installer.commit(plan)
+        selection = cache.server.serve(plan, layer, stepper.fresh[layer])
         cache.installer.install(placement, layer, selection)
         self.selected[layer] = True
         self._served[layer] = selection

@@ -33,9 +33,13 @@ def warm(cache: TieredCache, request: Hashable, layer: int, ids: Tensor) -> None
     padded[:, : rows.shape[1]] = rows
     padded[padded >= length] = -1
     counters = cache.site.counters[group].clone()
-    for row in padded:
-        _install(cache, lane, length, group, row.view(1, 1, top_k))
-    cache.installer.drain([lane])
+    try:
+        for row in padded:
+            _install(cache, lane, length, group, row.view(1, 1, top_k))
+        cache.installer.drain([lane])
+    except BaseException:  # what was placed may not have been copied
+        cache.site.policies[group].forget([lane])
+        raise
     cache.site.counters[group] = counters
     cache.lanes.stable[lane, group] = length  # what is resident can no longer change
 
@@ -50,7 +54,6 @@ def _install(cache: TieredCache, lane: int, length: int, group: int, ids: Tensor
         cache.installer.fence(layer)
         if plan is None:
             plan = cache.planner.plan(ids, stepper.batch, group, cache.site.policies[group])
-        selection = cache.server.serve(plan, layer, stepper.fresh[layer])
-        if layer == cache.owner_of[layer]:
             placement = cache.installer.commit(plan)
+        selection = cache.server.serve(plan, layer, stepper.fresh[layer])
         cache.installer.install(placement, layer, selection)

@@ -17,6 +17,8 @@ class Component:
 
     Options: ClassVar[type] = NoOptions
     """An attrs class; its fields are the component's YAML keys beside ``use``."""
+    family: ClassVar[str] = ""
+    """Named alike by a planner, server, installer and policy that only work together."""
 
     @classmethod
     def footprint(cls, options: Any, limits: Limits) -> int:

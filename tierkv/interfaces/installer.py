@@ -14,7 +14,7 @@ class Installer(Component, ABC):
     Protocol, for each layer of a step
     ----------------------------------
     1. :meth:`fence` before the layer is planned or served.
-    2. :meth:`commit` once a group, after the owner's plan.
+    2. :meth:`commit` once a group, after the owner's plan and before its serve.
     3. :meth:`install` after the layer's serve; it may return before the copy is done.
     4. :meth:`drain` before a lane, a page or the cache itself is touched from outside a step.
 

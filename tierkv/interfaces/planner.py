@@ -1,6 +1,8 @@
 """Where every selected record is."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -21,6 +23,9 @@ class Planner(Component, ABC):
     The implementer owes: the classification and order of docs/semantics.md; nothing is written
     but the plan and the group's counters.
     """
+
+    variants: ClassVar[Mapping[str, type[Policy]]] = {}
+    """Registered name of a policy -> its form that this planner needs; of any other itself."""
 
     @abstractmethod
     def prepare(self, batch: Batch, group: int) -> Plan:

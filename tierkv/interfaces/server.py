@@ -24,6 +24,8 @@ class Server(Component, ABC):
 
     ordered: ClassVar[bool] = True
     """False if a query's records may be permuted; an installer cannot copy from those."""
+    pooled: ClassVar[bool] = True
+    """False if residents lie in the selection buffers; the cache then has no pool."""
     depth: int
     """Selections that are valid at once."""
 

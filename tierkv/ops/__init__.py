@@ -22,6 +22,9 @@ class Ops:
     append: Operator
     plan: Operator
     serve: Operator
+    plan_gather: Operator
+    place_gather: Operator
+    gather: Operator
     install: Operator
     submit: Operator
     submit_install: Operator

@@ -26,6 +26,27 @@ SCHEMAS = {
         "(Tensor lanes, Tensor kind, Tensor index, Tensor[] fresh, Tensor[] pool, Tensor[] backing,"
         " Tensor(a!)[] out) -> ()"
     ),
+    # ids [B,Q,K], the batch, what lies at which place of which lane, id_at [lanes,Q'K] and
+    # row_of [lanes] -> the fields of Plan and the work of `gather`
+    "plan_gather": (
+        "(Tensor ids, Tensor lanes, Tensor kv_len, Tensor q_len, Tensor stable, Tensor block_table,"
+        " int page, int first_row, bool across, Tensor id_at, Tensor row_of, Tensor(a!) out_ids,"
+        " Tensor(b!) kind, Tensor(c!) index, Tensor(d!) length, Tensor(e!) miss_id,"
+        " Tensor(f!) miss_from, Tensor(g!) miss_count, Tensor(h!) source, Tensor(i!) work,"
+        " Tensor(j!) work_count, Tensor(k!) counters) -> ()"
+    ),
+    # a plan of plan_gather -> id_at, row_of
+    "place_gather": (
+        "(Tensor lanes, Tensor ids, Tensor kind, Tensor miss_from, int first_row,"
+        " Tensor(a!) id_at, Tensor(b!) row_of, Tensor(c!) slot, Tensor(d!) count,"
+        " Tensor(e!) counters) -> ()"
+    ),
+    # fresh [B,Q,width], backing [N,width] -> buffer [R,Q',K,width] in place; filled [R,Q']
+    "gather": (
+        "(Tensor kind, Tensor index, Tensor length, Tensor source, Tensor work, Tensor work_count,"
+        " int first_row, Tensor[] fresh, Tensor[] backing, Tensor(a!)[] buffer,"
+        " Tensor(b!) filled) -> ()"
+    ),
     # selection [B,Q,K,width] at miss_from -> pool [lanes,P,width] at slot [B,M]
     "install": (
         "(Tensor lanes, Tensor miss_from, Tensor miss_count, Tensor slot, Tensor[] selection,"

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import torch
+from torch import Tensor
 
 from tierkv import config as configuration
 from tierkv.build import build
@@ -16,6 +17,9 @@ from tierkv.limits import Limits
 
 LAYOUT = KVLayout((Part("key", 8, torch.float32), Part("value", 16, torch.int16)))
 """64 bytes, no padding between parts."""
+
+INDEXED = KVLayout((*LAYOUT.parts, Part("index", 4, torch.int16, "device")))
+"""The same with an indexer's key, which stays on the device."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,12 @@ class Shape:
     pages: int = 18
     slots: int = 16
     groups: tuple[tuple[int, ...], ...] = ((0,), (1, 2))
+    layout: KVLayout = LAYOUT
 
     @property
     def spec(self) -> ModelSpec:
         """A model of this shape."""
-        return ModelSpec.uniform("small", self.top_k, self.groups, LAYOUT)
+        return ModelSpec.uniform("small", self.top_k, self.groups, self.layout)
 
     @property
     def limits(self) -> Limits:
@@ -45,6 +50,14 @@ class Shape:
             max_tokens=self.max_tokens, queries=self.queries, page=self.page, pages=self.pages,
             slots=(self.slots,) * len(self.groups),
         )  # fmt: skip
+
+
+def device_parts(layout: KVLayout, records: Tensor) -> dict[str, Tensor]:
+    """Make up the device parts that go with records [..., stride] uint8: their first bytes."""
+    return {
+        part.name: records[..., : part.nbytes].contiguous().view(part.dtype)
+        for part in layout.device
+    }
 
 
 def choice(component: Any, options: Mapping[str, Any] | None = None) -> Choice:

@@ -54,7 +54,8 @@ class Driver(Harness):
         """Selections that were used again."""
         self.armed = ""
         """``read`` or ``write``: what the backing shall fail to do, once."""
-        self._fired = 0
+        self._fired = self._begun = 0
+        """Failures so far, and when the last step began."""
         self._frozen: dict[tuple[int, int], tuple[Sequence[Row], list[RowPlan]]] = {}
         self._pending: dict[tuple[int, int], tuple[Sequence[Row], list[RowPlan]]] = {}
         for verb in ("read", "write"):
@@ -150,17 +151,14 @@ class Driver(Harness):
     def warm(self, name: Hashable, group: int, ids: list[list[int]]) -> None:
         """Make records resident; whatever was counted before is counted still."""
         request, members = self.requests[name], self.spec.groups[group]
-        given = torch.tensor(ids, dtype=torch.int32)
-        try:
-            self._retry(lambda: self.cache.warm(name, members.owner, given))
-        finally:
-            self.mirror.remember()
+        self.cache.warm(name, members.owner, torch.tensor(ids, dtype=torch.int32))
         row = Row(request.lane, request.length[group], 1, request.length[group])
         counted = self.mirror.tallies[group].copy()
         for selected in ids:
             padded = selected + [-1] * (self.spec.top_k - len(selected))
             self.mirror.plan(group, [row], [[padded]], self.pages)
         self.mirror.tallies[group] = counted
+        self.mirror.remember()
         request.stable[group] = request.length[group]
 
     # --- steps ---
@@ -170,7 +168,9 @@ class Driver(Harness):
 
     def begin(self, stepper: Stepper, rows: Sequence[Row]) -> Step:
         if not self.engine:
-            return self._retry(lambda: Harness.begin(self, stepper, rows))
+            step = self._retry(lambda: Harness.begin(self, stepper, rows))
+            self._begun = self._fired
+            return step
         for row in (row for row in rows if row.lane >= 0):
             self.engine.grow(row.lane, row.kv_len)
         return stepper.begin(
@@ -231,15 +231,17 @@ class Driver(Harness):
         self.mirror.tallies[group]["reused"] += kept
         return selection, self.mirror.served(layer, rows, before)
 
-    def step(self, rows: Sequence[Row], ids: Any, stop_at: tuple[int, str] | None = None) -> None:
-        fired, self._pending = self._fired, {}
-        super().step(rows, ids, stop_at)
-        assert self._fired == fired or not self._pending, "a tier's error did not reach the caller"
-        self.during = None
+    def step(self, rows: Sequence[Row], ids: Any, stop_at: tuple[int, str] | None = None) -> bool:
+        self._pending = {}
+        try:
+            return super().step(rows, ids, stop_at)
+        finally:
+            self.during = None
 
     def _end(self, groups: Sequence[int], rows: Sequence[Row], whole: bool) -> None:
         super()._end(groups, rows, whole)
         if whole:
+            assert self._fired == self._begun, "a tier failed, but the step did not"
             self._frozen |= self._pending
         else:
             self._pending = {}

@@ -98,6 +98,8 @@ class ServingCache(ForwardCache):
         if not requests or not len(requests) == len(starts) == len(tokens) or 0 in counts:
             wrong = f"{len(requests)} requests need a start and at least one token each"
             raise ShapeError(say("batch", wrong, got=(list(starts), counts)))
+        if len(set(requests)) < len(requests):
+            raise StateError(say("batch", "a request stands twice", got=list(requests)))
         for request, start in zip(requests, starts, strict=True):
             if request not in self._lane_of:
                 raise StateError(say(f"batch, {request!r}", "is not running", do="admit it first"))

@@ -1,5 +1,6 @@
 """The executable specification: plain torch, any device, readable first. See docs/semantics.md."""
 
+from tierkv.ops.reference.gather import gather, place_gather, plan_gather
 from tierkv.ops.reference.move import append, install, serve
 from tierkv.ops.reference.place_arc import place_arc
 from tierkv.ops.reference.place_clock import place_clock
@@ -15,9 +16,11 @@ from tierkv.ops.reference.worker import submit, submit_install, wait
 
 __all__ = [
     "append",
+    "gather",
     "install",
     "place_arc",
     "place_clock",
+    "place_gather",
     "place_last_step",
     "place_lru",
     "place_s3_fifo",
@@ -26,6 +29,7 @@ __all__ = [
     "place_sieve",
     "place_unbounded",
     "plan",
+    "plan_gather",
     "serve",
     "submit",
     "submit_install",

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from tierkv.constants import Counter, Kind
+from tierkv.constants import Kind
+from tierkv.ops.reference.classify import classify, count, list_misses
 
 
 def plan(
@@ -30,51 +31,21 @@ def plan(
     `slot_of` [lanes, positions]; outputs the fields of :class:`~tierkv.types.Plan` and the group's
     `counters`, which are added to.
     """
-    queries = ids.shape[1]
-    start = (kv_len - queries)[:, None, None]  # the position of query 0
-    query = torch.arange(queries, device=ids.device)[None, :, None]
-    live = ((lanes >= 0) & (kv_len > 0))[:, None, None] & (
-        query >= (queries - q_len)[:, None, None]
-    )
-
-    asked = live & (ids >= 0)
-    future = asked & (ids > start + query)
-    row = _backing_row(ids, block_table, page)
-    unmapped = asked & ~future & (row < 0)
-    valid = asked & ~future & (row >= 0)
-    window = valid & (ids >= stable[:, None, None])
-    fresh = window & (ids >= (kv_len - q_len)[:, None, None])
+    entries = classify(ids, lanes, kv_len, q_len, stable, block_table, page)
     slot = _slot(ids, lanes, slot_of)
-    hit = valid & ~window & (slot >= 0)
+    hit = (entries.kind == Kind.MISS) & (slot >= 0)
+    kinds = torch.where(hit, int(Kind.HIT), entries.kind).to(torch.int8)
+    where = torch.where(hit, slot, entries.index)
 
-    kinds = torch.zeros_like(ids, dtype=torch.int8)
-    where = row
-    for mask, name, value in (
-        (valid & ~window & ~hit, Kind.MISS, row),
-        (hit, Kind.HIT, slot),
-        (window, Kind.WINDOW, row),
-        (fresh, Kind.FRESH, ids - start),
-    ):
-        kinds = torch.where(mask, int(name), kinds).to(torch.int8)
-        where = torch.where(mask, value, where)
-
-    order = (~valid).to(torch.int8).argsort(dim=-1, stable=True)  # valid entries to the front
-    front = valid.gather(2, order)
+    empty = kinds == Kind.EMPTY
+    order = empty.to(torch.int8).argsort(dim=-1, stable=True)  # valid entries to the front
+    front = ~empty.gather(2, order)
     out_ids.copy_(torch.where(front, ids.gather(2, order), -1))
     kind.copy_(torch.where(front, kinds.gather(2, order), 0))
     index.copy_(torch.where(front, where.gather(2, order), -1))
     length.copy_(front.sum(-1))
-    _list_misses(out_ids, kind, index, miss_id, miss_from, miss_count)
-    _count(counters, kind, index, miss_count, future, unmapped)
-
-
-def _backing_row(ids: Tensor, block_table: Tensor, page: int) -> Tensor:
-    pages = block_table.shape[1]
-    number = torch.div(ids, page, rounding_mode="floor")
-    flat = number.clamp(0, max(pages - 1, 0)).long().flatten(1)
-    mapped = block_table.gather(1, flat).view_as(ids)
-    known = (ids >= 0) & (number < pages) & (mapped >= 0)
-    return torch.where(known, mapped * page + ids.remainder(page), -1)
+    list_misses(out_ids, kind, index, miss_id, miss_from, miss_count)
+    count(counters, out_ids, kind, miss_count, entries)
 
 
 def _slot(ids: Tensor, lanes: Tensor, slot_of: Tensor) -> Tensor:
@@ -82,59 +53,3 @@ def _slot(ids: Tensor, lanes: Tensor, slot_of: Tensor) -> Tensor:
     lane = lanes.clamp(min=0).long()[:, None, None].expand_as(ids)
     slot = slot_of[lane, ids.clamp(0, positions - 1).long()].to(torch.int32)
     return torch.where((ids >= 0) & (ids < positions), slot, -1)
-
-
-def _list_misses(
-    ids: Tensor, kind: Tensor, index: Tensor, miss_id: Tensor, miss_from: Tensor, miss_count: Tensor
-) -> None:
-    """Deduplicate a row's misses: later ones become REPEAT and point at the first."""
-    flat_ids, flat_kind, flat_index = ids.flatten(1), kind.flatten(1), index.flatten(1)
-    miss = flat_kind == Kind.MISS
-    place = torch.arange(flat_ids.shape[1], device=ids.device).expand_as(flat_ids)
-
-    # A stable sort brings equal ids together, the first occurrence in front.
-    key, order = torch.where(miss, flat_ids, -1).sort(dim=1, stable=True)
-    head = torch.ones_like(miss)
-    head[:, 1:] = key[:, 1:] != key[:, :-1]
-    first_in_order = order.gather(1, torch.where(head, place, 0).cummax(dim=1).values)
-    first = torch.empty_like(order).scatter_(1, order, first_in_order)
-
-    repeat = miss & (first != place)
-    kind.copy_(torch.where(repeat, int(Kind.REPEAT), flat_kind).view_as(kind))
-    index.copy_(torch.where(repeat, first.to(torch.int32), flat_index).view_as(index))
-
-    unique = miss & ~repeat
-    miss_count.copy_(unique.sum(1))
-    listed = (~unique).to(torch.int8).argsort(dim=1, stable=True)
-    counted = place < miss_count[:, None]
-    miss_from.copy_(torch.where(counted, listed, -1))
-    miss_id.copy_(torch.where(counted, flat_ids.gather(1, listed), -1))
-
-
-def _count(
-    counters: Tensor,
-    kind: Tensor,
-    index: Tensor,
-    miss_count: Tensor,
-    future: Tensor,
-    unmapped: Tensor,
-) -> None:
-    hit = kind == Kind.HIT
-    slots = torch.where(hit, index, -1).flatten(1).sort(dim=1).values
-    heads = (slots[:, :1] >= 0).sum() + (
-        (slots[:, 1:] != slots[:, :-1]) & (slots[:, 1:] >= 0)
-    ).sum()
-    written = (kind == Kind.WINDOW).sum()
-    misses = miss_count.sum()
-    for counter, amount in (
-        (Counter.STEPS, 1),
-        (Counter.HITS, hit.sum()),
-        (Counter.MISSES, ((kind == Kind.MISS) | (kind == Kind.REPEAT)).sum()),
-        (Counter.WINDOW, written + (kind == Kind.FRESH).sum()),
-        (Counter.FUTURE, future.sum()),
-        (Counter.UNMAPPED, unmapped.sum()),
-        (Counter.UNIQUE_HITS, heads),
-        (Counter.UNIQUE_MISSES, misses),
-        (Counter.FETCHED, misses + written),
-    ):
-        counters[counter] += amount
