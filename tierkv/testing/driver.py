@@ -55,7 +55,7 @@ class Driver(Harness):
         self.armed = ""
         """``read`` or ``write``: what the backing shall fail to do, once."""
         self._fired = self._begun = 0
-        """Failures so far, and when the last step began."""
+        """Failures that no retry has answered, and how many when the last step began."""
         self._frozen: dict[tuple[int, int], tuple[Sequence[Row], list[RowPlan]]] = {}
         self._pending: dict[tuple[int, int], tuple[Sequence[Row], list[RowPlan]]] = {}
         for verb in ("read", "write"):
@@ -75,6 +75,7 @@ class Driver(Harness):
         try:
             result = call()
         except InjectedFault:
+            self._fired = fired
             return call()
         assert self._fired == fired, "the tier failed, but its error did not reach the caller"
         return result
