@@ -13,6 +13,8 @@ import torch
 
 from tierkv.constants import Counter
 from tierkv.ops import REFERENCE
+from tierkv.ops.reference.queue import Queue
+from tierkv.policies.table_policy import queue_tables
 from tierkv.tiers.memory import allocate
 
 _native = pytest.importorskip("tierkv._native")
@@ -57,6 +59,16 @@ def interleave(benchmark, rounds, prepare, subjects, reference):
     return micros
 
 
+def full_queue(slots):
+    """Give LRU's own tables with every slot in use."""
+    tables = [torch.full(shape, fill, dtype=dtype) for shape, dtype, fill in queue_tables(1, slots)]
+    items, at, ends = (table[0] for table in tables)
+    queue = Queue(items, ends, at)
+    queue.append(range(slots))
+    queue.store()
+    return tables
+
+
 class Tables:
     """A full pool of one lane, a batch of one row, and the outputs of plan and place."""
 
@@ -74,7 +86,7 @@ class Tables:
                 torch.zeros(1, sets, dtype=torch.int32),
                 torch.zeros(1, sets, 1, dtype=torch.int64),
             ],
-            "lru": [torch.arange(slots, dtype=torch.int32)[None].clone()],
+            "lru": full_queue(slots),
         }
         self.tables = [slot_of, residents[None].clone(), *own.get(policy, [])]
         self.full = [table.clone() for table in self.tables]

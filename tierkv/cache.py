@@ -14,6 +14,7 @@ from tierkv.external import ExternalPaging
 from tierkv.footprint import Footprint
 from tierkv.interfaces import Installer, Planner, Server
 from tierkv.lanes import Lanes
+from tierkv.offload import Offload
 from tierkv.paging import Paging
 from tierkv.site import Site
 from tierkv.snapshot import snapshot
@@ -45,6 +46,7 @@ class TieredCache:
         self.lanes = Lanes(site.limits)
         self.paging = ExternalPaging(site.limits) if site.limits.external else Paging(site.limits)
         self.store = Store(site.limits, site.ops, site.backing)
+        self.offload = Offload(site.limits, site.backing, installer.background)
         self._group_of = site.limits.spec.group_of
         groups = site.limits.spec.groups
         self.owner_of = [group.owner for group in groups for _ in group.layers]
@@ -53,8 +55,6 @@ class TieredCache:
         self.steppers: list[Stepper] = []
         self.opened: list[Stepper] = []
         """Those with an open step."""
-        self.served: dict[tuple[int, int], tuple[int, int]] = {}
-        """Selection buffer and first row -> stepper's key and layer that were served there last."""
         self.after_step: Callable[[Step], None] | None = None
         """Called with each step that ended well, before its buffers are used again."""
         weakref.finalize(self, installer.drain)  # background work names memory that goes with it
@@ -91,17 +91,13 @@ class TieredCache:
 
         Pages are shared until one of the two writes to them.
         """
-        requests.refuse_external(self, f"fork {request!r}")
-        lane = self.lanes.closed("fork", request)
-        self.installer.drain([lane])
-        other = self.lanes.bind(copy)
-        self.paging.share(other, self.paging.held(lane))
-        self.lanes.copy(lane, other)
-        return other
+        return requests.fork(self, request, copy)
 
     def length(self, request: Hashable) -> int:
         """Tokens of the request that every layer holds."""
-        return self.lanes.written(self.lanes.closed("length of", request))
+        lane = self.lanes.closed("length of", request)
+        self.settle()
+        return self.lanes.written(lane)
 
     def prefill(self, request: Hashable, layer: int, records: Records, start: int = 0) -> None:
         """Write a layer's records of positions from `start` on; what lay behind them is dropped.
@@ -110,7 +106,8 @@ class TieredCache:
         ----------
         records
             Part name -> [tokens, width], all tiered parts together or none, device parts in the
-            same or another call; or [tokens, stride] uint8. They may lie on the host.
+            same or another call; or [tokens, stride] uint8. They may lie on the host, and may be
+            changed at once, though with the ``worker`` schedule they are copied in the background.
         start
             From the group's last ``stable`` to the layer's length.
 
@@ -126,16 +123,17 @@ class TieredCache:
 
         Tiered parts come on the host, device parts on the device.
         """
-        where = f"read {request!r}, layer {layer}"
-        requests.refuse_external(self, where)
-        lane = self.lanes.closed("read", request)
-        self.group_of(f"read {request!r}", layer)
-        length = int(self.lanes.length[lane, layer])
-        if not 0 <= start <= stop <= length:
-            raise StateError(
-                say(where, f"the range must lie within {length} tokens", got=(start, stop))
-            )
-        return self.store.read(layer, self.paging.rows(lane, start, stop))
+        return requests.read(self, request, layer, start, stop)
+
+    def settle(self) -> None:
+        """Wait for what :meth:`prefill` copies in the background; cold calls do so themselves.
+
+        Raises
+        ------
+        TierError
+            If it failed; the message names the request, which must prefill that layer again.
+        """
+        requests.settle(self)
 
     def truncate(self, request: Hashable, length: int) -> None:
         """Shorten every layer to `length` tokens at most; pages behind go back."""
@@ -143,12 +141,7 @@ class TieredCache:
 
     def release(self, request: Hashable) -> None:
         """End a request: its lane is free and cold, its pages go back."""
-        lane = self.lanes.closed("release", request)
-        self.installer.drain([lane])
-        for policy in self.site.policies:
-            policy.forget([lane])
-        self.paging.shrink(lane, 0)
-        self.lanes.unbind(request)
+        requests.release(self, request)
 
     def warm(self, request: Hashable, layer: int, ids: Tensor) -> None:
         """Make records resident without serving them, in every layer of a group.
@@ -162,6 +155,7 @@ class TieredCache:
             made, as of the last queries of a prompt. Counters do not change.
         """
         requests.refuse_external(self, f"warm {request!r}")
+        self.settle()
         warm(self, request, layer, ids)
 
     def stepper(self, batch: int, queries: int = 1) -> Stepper:
@@ -195,6 +189,7 @@ class TieredCache:
     def close(self) -> None:
         """Give all memory back; twice is fine."""
         self.installer.drain()
+        self.offload.close()
         self.site.backing.close()
         self.site.pool.close()
 

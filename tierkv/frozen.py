@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from tierkv.types import Selection
 if TYPE_CHECKING:
     from tierkv.cache import TieredCache
     from tierkv.step import Step
+    from tierkv.stepper import Stepper
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,9 +26,21 @@ class Frozen:
     """Of each row's lane, how many cold calls had changed it."""
 
 
-def freeze(step: Step, selection: Selection) -> Frozen:
-    """Keep a selection of a step that ended well."""
-    return Frozen(selection, step.rows, _epochs(step.cache, step.rows["lanes"]))
+def freeze(step: Step) -> None:
+    """Keep what a step that ended well has served last into each buffer."""
+    depth, epochs = step.cache.server.depth, _epochs(step.cache, step.rows["lanes"])
+    for layer in {layer % depth: layer for layer in step.served}.values():
+        step.stepper.last[layer] = Frozen(step.served[layer], step.rows, epochs)
+
+
+def overwrite(stepper: Stepper, layers: Iterable[int]) -> None:
+    """Drop frozen selections whose buffers a stepper may have used to serve `layers`."""
+    depth = stepper.cache.server.depth
+    used = {layer % depth for layer in layers}
+    for other in stepper.cache.steppers:
+        if other.overlaps(stepper):
+            for layer in [layer for layer in other.last if layer % depth in used]:
+                del other.last[layer]
 
 
 def _epochs(cache: TieredCache, lanes: list[int]) -> list[int]:
@@ -37,7 +50,7 @@ def _epochs(cache: TieredCache, lanes: list[int]) -> list[int]:
 def again(step: Step, layer: int) -> Selection:
     """Give the layer's frozen selection; StateError if it would not equal selecting again."""
     last = step.stepper.last.get(layer)
-    why = "there is no selection of this stepper to use again" if last is None else ""
+    why = "this stepper has no selection of it, or not any more" if last is None else ""
     if last is None or (why := _why_not(last, step, layer)):
         raise StateError(say(f"reuse, layer {layer}", why, do="select it"))
     return last.selection
@@ -61,8 +74,8 @@ def _why_not(frozen: Frozen, step: Step, layer: int) -> str:
     ):
         if lane >= 0 and kv_len - q_len < last:
             return f"lane {lane} rewrites position {kv_len - q_len}, which it may hold"
-    place = step.stepper.place(layer)
-    if step.cache.served.get(place) != (step.batch.key, layer):
+    depth = step.cache.server.depth
+    if any(other % depth == layer % depth for other in step.served):
         return "another layer was served into its buffer since"
     return ""
 

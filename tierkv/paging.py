@@ -26,6 +26,9 @@ class Span:
 class Copy:
     """A page whose records must be copied, all layers and parts, before the lane writes to it."""
 
+    lane: int
+    number: int
+    """Of the page, within the lane."""
     source: int
     target: int
 
@@ -83,6 +86,18 @@ class Paging:
                 self._append(lane, self._take())
         return copies
 
+    def undo(self, copies: Sequence[Copy], held: Mapping[int, int]) -> None:
+        """Take a growth back whose copies failed; `held` says how many pages each lane had."""
+        for lane, count in held.items():
+            self.shrink(lane, count * self.page)
+        for copy in reversed(copies):  # a later one may have taken what an earlier one gave up
+            self._held[copy.lane][copy.number] = copy.source
+            self.block_table[copy.lane, copy.number] = copy.source
+            self._drop(copy.target)
+            if self._holders[copy.source] == 0 and copy.source not in self.index:
+                self._free.remove(copy.source)
+            self._hold(copy.source)
+
     def _count(self, tokens: int) -> int:
         return -(-tokens // self.page)
 
@@ -112,7 +127,7 @@ class Paging:
         self._hold(page)
 
     def _replace(self, lane: int, number: int) -> Copy:
-        copy = Copy(self._held[lane][number], self._take())
+        copy = Copy(lane, number, self._held[lane][number], self._take())
         self._held[lane][number] = copy.target
         self.block_table[lane, number] = copy.target
         self._hold(copy.target)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from tierkv.errors import CapacityError, StateError, say
+from tierkv.errors import CapacityError, StateError, TierError, say
 from tierkv.lanes import Prompt
+from tierkv.offload import Copying
 from tierkv.paging import Span
 from tierkv.store import Records
 
@@ -28,6 +30,7 @@ def admit(
         refuse_external(cache, f"admit {request!r} with reserve or tokens")
     for room in (reserve, len(tokens or ())):
         _check_fits(cache, f"admit {request!r}", room)
+    settle(cache)
     lane = cache.lanes.bind(request)
     pages = cache.paging.index.match(tokens, salt) if tokens else []
     cache.paging.share(lane, pages)
@@ -55,24 +58,100 @@ def prefill(
     tokens = len(records if isinstance(records, Tensor) else next(iter(records.values()), ()))
     parts = cache.store.named(what, layer, records, (tokens,))
     kinds = cache.store.kinds(what, layer, parts)
+    if "tiered" in kinds:  # device parts go their own way
+        settle(cache)
     low, high = int(cache.lanes.stable[lane, group]), int(cache.lanes.length[lane, layer])
     if not low <= start <= high:
         raise StateError(say(where, f"start must be {low} to {high}", got=start))
     _check_fits(cache, where, start + tokens)
     cache.installer.drain([lane])
-    cache.store.copy_pages(cache.paging.grow({lane: Span(start, start + tokens)}))
+    make_room(cache, {lane: Span(start, start + tokens)})
+    rows = cache.paging.rows(lane, start, start + tokens)
     try:
-        cache.store.write_parts(layer, cache.paging.rows(lane, start, start + tokens), parts)
+        cache.store.write_device(layer, rows, parts)
+        if "tiered" in kinds:
+            cache.offload.write(Copying(request, lane, layer, start), rows, parts)
     except BaseException:  # what it may have overwritten is gone
         cache.lanes.extend(lane, layer, start, start, kinds)
         raise
     cache.lanes.extend(lane, layer, start, start + tokens, kinds)
-    cache.offer(lane)
+    if cache.offload.copying is None:
+        cache.offer(lane)
+
+
+def settle(cache: TieredCache) -> None:
+    """Wait for the copy of a prompt's layer that is under way; only then is a page shared.
+
+    Raises
+    ------
+    TierError
+        If it failed, once, whatever was called: that layer of that request is shorter now.
+    """
+    what = cache.offload.copying
+    if what is None:
+        return
+    try:
+        cache.offload.finish()
+    except TierError:
+        cache.lanes.extend(what.lane, what.layer, what.start, what.start, ["tiered"])
+        raise
+    cache.offer(what.lane)
+
+
+def _settle_lane(cache: TieredCache, lane: int, length: int) -> None:
+    """Settle what concerns a lane that is to be cut; nobody misses what was not written then."""
+    what = cache.offload.copying
+    if what is None or what.lane != lane:
+        return
+    with suppress(TierError) if what.start >= length else nullcontext():
+        settle(cache)
+
+
+def read(
+    cache: TieredCache, request: Hashable, layer: int, start: int, stop: int
+) -> dict[str, Tensor]:
+    """Read positions of a layer."""
+    where = f"read {request!r}, layer {layer}"
+    refuse_external(cache, where)
+    lane = cache.lanes.closed("read", request)
+    cache.group_of(f"read {request!r}", layer)
+    what = cache.offload.copying
+    if what and (what.lane, what.layer) == (lane, layer) and stop > what.start:
+        settle(cache)
+    length = int(cache.lanes.length[lane, layer])
+    if not 0 <= start <= stop <= length:
+        wrong = f"the range must lie within {length} tokens"
+        raise StateError(say(where, wrong, got=(start, stop)))
+    return cache.store.read(layer, cache.paging.rows(lane, start, stop))
+
+
+def fork(cache: TieredCache, request: Hashable, copy: Hashable) -> int:
+    """Bind a lane that shares all pages."""
+    refuse_external(cache, f"fork {request!r}")
+    lane = cache.lanes.closed("fork", request)
+    settle(cache)
+    cache.installer.drain([lane])
+    other = cache.lanes.bind(copy)
+    cache.paging.share(other, cache.paging.held(lane))
+    cache.lanes.copy(lane, other)
+    return other
+
+
+def release(cache: TieredCache, request: Hashable) -> None:
+    """End a request."""
+    lane = cache.lanes.closed("release", request)
+    cache.installer.drain([lane])
+    _settle_lane(cache, lane, 0)
+    for policy in cache.site.policies:
+        policy.forget([lane])
+    cache.paging.shrink(lane, 0)
+    cache.lanes.unbind(request)
 
 
 def truncate(cache: TieredCache, request: Hashable, length: int) -> None:
     """Shorten every layer."""
     lane = cache.lanes.closed("truncate", request)
+    _settle_lane(cache, lane, length)
     most = cache.limits.max_tokens
     written = most if cache.limits.external else int(cache.lanes.length[lane].max())
     if not 0 <= length <= written:
@@ -85,6 +164,19 @@ def truncate(cache: TieredCache, request: Hashable, length: int) -> None:
         cache.lanes.stable[lane, number] = min(cache.lanes.stable[lane, number], length)
     cache.lanes.epoch[lane] += 1
     cache.paging.shrink(lane, length)
+
+
+def make_room(cache: TieredCache, spans: Mapping[int, Span]) -> None:
+    """Let lanes hold the pages of their spans, and those that they will write alone."""
+    held = {lane: len(cache.paging.held(lane)) for lane in spans}
+    copies = cache.paging.grow(spans)
+    try:
+        if copies:
+            settle(cache)
+        cache.store.copy_pages(copies)
+    except BaseException:  # the pages it copies from are right still
+        cache.paging.undo(copies, held)
+        raise
 
 
 def refuse_external(cache: TieredCache, call: str) -> None:

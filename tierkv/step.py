@@ -38,7 +38,8 @@ class Step:
         self.missing = [{part.name for part in layout.parts} for layout in spec.layouts]
         """Parts of each layer that were not appended yet."""
         self.selected = [False] * len(spec.layouts)
-        self._served: dict[int, Selection] = {}
+        self.served: dict[int, Selection] = {}
+        """Layer -> what was selected, in order."""
         self.plans: list[Plan | None] = [None] * len(spec.groups)
         """Of each group, once its owner has selected."""
         self._placements: list[Placement | None] = [None] * len(spec.groups)
@@ -133,8 +134,7 @@ class Step:
         selection = cache.server.serve(plan, layer, stepper.fresh[layer])
         cache.installer.install(placement, layer, selection)
         self.selected[layer] = True
-        self._served[layer] = selection
-        cache.served[stepper.place(layer)] = (self.batch.key, layer)
+        self.served[layer] = selection
         return selection
 
     def reuse(self, layer: int) -> Selection:
@@ -178,8 +178,8 @@ class Step:
                 frozen.expire(self.cache, number, lane, first)
                 lanes.rewrite(lane, first)
                 lanes.advance(lane, number, kv_len, stable)
-        for layer, selection in self._served.items():
-            self.stepper.last[layer] = frozen.freeze(self, selection)
+        frozen.overwrite(self.stepper, self.served)
+        frozen.freeze(self)
         if self.cache.after_step is not None:
             self.cache.after_step(self)
 
@@ -196,8 +196,8 @@ class Step:
                     first = max(kv_len - q_len, 0)
                     frozen.expire(self.cache, number, lane, first)
                     self.cache.lanes.cut(lane, number, first)
-            for layer in self._served:
-                self.stepper.last.pop(layer, None)
+            groups = (self.cache.limits.spec.groups[number] for number in self.touched)
+            frozen.overwrite(self.stepper, [layer for group in groups for layer in group.layers])
 
     def _plan(self, layer: int, group: int, ids: Tensor | None) -> Plan:
         cache = self.cache

@@ -11,6 +11,7 @@ from torch import Tensor
 from tierkv.errors import CapacityError, ShapeError, StateError, say
 from tierkv.frozen import Frozen
 from tierkv.paging import Span
+from tierkv.requests import make_room
 from tierkv.step import Step
 from tierkv.types import Batch
 
@@ -90,6 +91,7 @@ class Stepper:
         StateError, CapacityError, ShapeError
             Nothing was changed; after CapacityError release a request and retry.
         """
+        self.cache.settle()
         width = len(self.batch.lanes)
         rows = {
             "lanes": _numbers("lanes", lanes, width),
@@ -108,15 +110,12 @@ class Stepper:
             [rows["stable"][i] for i in live],
         )  # fmt: skip
         spans = {rows["lanes"][i]: Span(first[i], rows["kv_len"][i]) for i in live}
-        cache.store.copy_pages(cache.paging.grow(spans))
+        make_room(cache, spans)
         self.fill(rows, cache.paging.block_table[rows["lanes"]] if table is None else table)
         return Step(self, rows, touchable.tolist())
 
-    def place(self, layer: int) -> tuple[int, int]:
-        """Say which selection buffer a layer is served into, and from which row on."""
-        return layer % self.cache.server.depth, self.batch.first_row
-
-    def _overlaps(self, other: Stepper) -> bool:
+    def overlaps(self, other: Stepper) -> bool:
+        """Say whether the two use the same rows of the selection buffers."""
         mine, yours = self.batch.first_row, other.batch.first_row
         return mine < yours + len(other.batch.lanes) and yours < mine + len(self.batch.lanes)
 
@@ -152,7 +151,7 @@ class Stepper:
             if stepper is self:
                 do = "end it, or make another stepper"
                 raise StateError(say("begin", "the stepper is in an open step", do=do))
-            if self._overlaps(stepper):
+            if self.overlaps(stepper):
                 do = "steppers open together need lanes for all their rows"
                 raise StateError(say("begin", "an open step uses the same buffers", do=do))
         used = [lane for lane in rows["lanes"] if lane != -1]

@@ -133,17 +133,11 @@ class Store:
         """Write whole `records` [n, stride] uint8 to `rows` [n] int64 of the backing."""
         self._backing.write(layer, rows, records).wait()
 
-    def write_parts(self, layer: int, rows: Tensor, parts: Mapping[str, Tensor]) -> None:
-        """Write `parts` [n, width] to `rows` [n] int64; of the tiered ones all or none."""
-        layout = self._layouts[layer]
+    def write_device(self, layer: int, rows: Tensor, parts: Mapping[str, Tensor]) -> None:
+        """Write those of `parts` [n, width] that stay on the device to `rows` [n] int64."""
         for name, target in self.device[layer].items():
             if name in parts:
                 target[rows.to(target.device)] = parts[name].to(target.device)
-        if layout.tiered[0].name in parts:
-            records = torch.zeros((len(rows), layout.stride), dtype=torch.uint8)
-            for name, view in layout.views(records).items():
-                view.copy_(parts[name])
-            self.write(layer, rows, records)
 
     def copy_pages(self, copies: Sequence[Copy]) -> None:
         """Copy pages, in every layer and part."""

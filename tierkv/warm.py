@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from tierkv import frozen
 from tierkv.errors import ShapeError, StateError, say
 
 if TYPE_CHECKING:
@@ -34,13 +35,16 @@ def warm(cache: TieredCache, request: Hashable, layer: int, ids: Tensor) -> None
     padded[padded >= length] = -1
     counters = cache.site.counters[group].clone()
     try:
-        for row in padded:
-            _install(cache, lane, length, group, row.view(1, 1, top_k))
-        cache.installer.drain([lane])
+        try:
+            for row in padded:
+                _install(cache, lane, length, group, row.view(1, 1, top_k))
+        finally:
+            cache.installer.drain([lane])
+            frozen.overwrite(cache.stepper_for(1, 1), layers)
+            cache.site.counters[group] = counters
     except BaseException:  # what was placed may not have been copied
         cache.site.policies[group].forget([lane])
         raise
-    cache.site.counters[group] = counters
     cache.lanes.stable[lane, group] = length  # what is resident can no longer change
 
 

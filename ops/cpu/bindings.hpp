@@ -9,6 +9,7 @@
 
 namespace tierkv {
 
+void bind_gather(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
 void bind_replay(nanobind::module_& m);
 void bind_place(nanobind::module_& m);

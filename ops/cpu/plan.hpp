@@ -40,6 +40,29 @@ struct PlanCounts {
   }
 };
 
+inline std::int32_t backing_row(std::int32_t page, std::int32_t id, int page_bits) {
+  const auto first = static_cast<std::uint32_t>(page) << page_bits;
+  return static_cast<std::int32_t>(first | (static_cast<std::uint32_t>(id) & ((1u << page_bits) - 1)));
+}
+
+struct Judged {
+  int kind = kKindEmpty;
+  std::int32_t index = -1;
+};
+
+// Any one id, by the book; what may turn out to be a hit is a miss.
+inline Judged judge(const PlanArgs& a, int row, std::int32_t id, std::int32_t position, PlanCounts& counts) {
+  if (id < 0) return {};
+  if (id > position) return ++counts.future, Judged{};
+  const std::int64_t mapped = a.block_table.columns << a.page_bits;
+  const std::int32_t page = id < mapped ? a.block_table.row(row)[id >> a.page_bits] : -1;
+  const std::int32_t far = page < 0 ? -1 : backing_row(page, id, a.page_bits);
+  if (far < 0) return ++counts.unmapped, Judged{};
+  if (id < a.stable[row]) return {kKindMiss, far};
+  if (id < a.kv_len[row] - a.q_len[row]) return ++counts.window, Judged{kKindWindow, far};
+  return ++counts.fresh, Judged{kKindFresh, id - (a.kv_len[row] - a.queries)};
+}
+
 // One batch row. Its queries are classified one by one; `miss_from` first holds every miss and is
 // then thinned out to the unique ones.
 template <class Slot>
@@ -166,7 +189,7 @@ class PlanRow {
     for (int i = old; i < misses_; ++i) {
       const std::int32_t place = from_[i], id = ids_[place];
       miss_id_[i] = id;
-      index_[place] = backing_row(pages_[id >> page_bits_], id);
+      index_[place] = backing_row(pages_[id >> page_bits_], id, page_bits_);
     }
   }
 
@@ -204,29 +227,18 @@ class PlanRow {
     misses_ = misses;
   }
 
-  // Any one id, by the book; whether an entry was written at `n`.
+  // Whether an entry was written at `n`.
   bool classify_one(std::int32_t id, std::int32_t position, int n) {
-    if (id < 0) return false;
-    if (id > position) return ++counts_.future, false;
-    const std::int32_t page = id < mapped_ ? pages_[id >> page_bits_] : -1;
-    if (page < 0 || backing_row(page, id) < 0) return ++counts_.unmapped, false;
+    const Judged judged = judge(a_, row_, id, position, counts_);
+    if (judged.kind == kKindEmpty) return false;
     ids_[n] = id;
-    if (id >= a_.stable[row_]) {
-      const bool fresh = id >= a_.kv_len[row_] - a_.q_len[row_];
-      kind_[n] = fresh ? kKindFresh : kKindWindow;
-      index_[n] = fresh ? id - start_ : backing_row(page, id);
-      ++(fresh ? counts_.fresh : counts_.window);
-      return true;
-    }
+    kind_[n] = static_cast<std::int8_t>(judged.kind);
+    index_[n] = judged.index;
+    if (judged.kind != kKindMiss) return true;
     index_[n] = id < a_.slot_of.positions ? slot_of_[id] : -1;
     mark_up_to(index_[n]);
     classify_run(1, n);
     return true;
-  }
-
-  std::int32_t backing_row(std::int32_t page, std::int32_t id) const {
-    const auto first = static_cast<std::uint32_t>(page) << page_bits_;
-    return static_cast<std::int32_t>(first | (static_cast<std::uint32_t>(id) & ((1u << page_bits_) - 1)));
   }
 
   // Thin the misses out to the unique ones. Usually all are: one bit a position tells, and stays in

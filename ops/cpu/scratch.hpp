@@ -69,6 +69,7 @@ struct Scratch {
   FirstPlace first;
   MarkSet slots;
   std::vector<std::uint64_t> seen;  // all zero between uses
+  std::vector<std::int32_t> heads;  // all zero between uses
   std::vector<std::uint64_t> bits;
   std::vector<std::int32_t> order;
 

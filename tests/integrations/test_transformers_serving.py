@@ -2,12 +2,13 @@
 
 import importlib.util
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 
-from tierkv import CapacityError, ShapeError, StateError
+from tierkv import CapacityError, ShapeError, StateError, TierError
 from tierkv.integrations.transformers import serving_cache
 from tierkv.integrations.transformers.passes import Decode
 
@@ -194,6 +195,44 @@ def test_a_forward_that_raises_is_undone(loop_of):
         handle.remove()
         loop.forward({"one": tokens})
     loop.step("one")
+
+
+@pytest.mark.parametrize("tokens", [1, 30])
+def test_a_prompt_is_taken_back_in_part(loop_of, tokens):
+    """What is resident behind the new start is dropped."""
+    loop = loop_of()
+    prompt = loop.stock.random(1, 100)[0]
+    loop.admit("one", prompt)
+    loop.forward({"one": prompt})
+    loop.step("one")
+    loop.alone["one"].crop(-20)
+    loop.forward({"one": loop.stock.random(1, tokens)[0]})
+    loop.step("one")
+
+
+@pytest.mark.parametrize("tier", ["host", "file"])
+def test_a_prompt_that_cannot_be_copied(loop_of, monkeypatch, tier):
+    """In the background: the forward says so, and the request may be run again."""
+    loop = loop_of(backing={"use": tier}, installer={"schedule": "worker"})
+    prompts = [loop.stock.random(1, 60)[0] for _ in range(2)]
+    for name, prompt in enumerate(prompts):
+        loop.admit(name, prompt)
+    loop.forward({0: prompts[0]})
+    backing = loop.cache.tiered.site.backing
+    write = backing.write
+
+    def full(layer, rows, records):
+        if layer == 2 and threading.current_thread() is not threading.main_thread():
+            raise OSError("no space left")
+        return write(layer, rows, records)
+
+    monkeypatch.setattr(backing, "write", full)
+    with pytest.raises(TierError, match=r"prefill 1, layer 2: .*no space left"):
+        loop.run(loop.cache.batch([1], [0], [prompts[1].tolist()]))
+    loop.step(0)
+    monkeypatch.undo()
+    loop.forward({1: prompts[1]})
+    loop.step(0, 1)
 
 
 def test_a_batch_that_is_never_run_changes_nothing(loop_of):

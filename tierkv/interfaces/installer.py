@@ -26,6 +26,8 @@ class Installer(Component, ABC):
 
     copies: ClassVar[bool] = True
     """Whether it copies from the selection, which then must be ordered."""
+    background: bool = False
+    """Whether its work runs beside the caller's; prompts are then copied so too."""
 
     @abstractmethod
     def fence(self, layer: int) -> None:

@@ -34,7 +34,8 @@ class Tier(Component, ABC):
     1. ``build`` calls :meth:`allocate` once, after everything has been validated.
     2. :meth:`read` and :meth:`write` may be called in any order, for rows below the allocated
        number. A read sees every write whose Ready was waited for. Rows that were never written
-       hold anything.
+       hold anything. With the ``worker`` schedule prompts are written on another thread, while
+       other rows may be read and written here.
     3. :meth:`close` ends it; it may be called twice, and before ``allocate``.
 
     An implementer that can be addressed by kernels also offers :class:`SupportsView`. One without

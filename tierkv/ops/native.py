@@ -14,7 +14,7 @@ from tierkv import _native
 from tierkv.ops import reference
 from tierkv.ops.schemas import SCHEMAS
 
-WITHOUT_KERNEL = {"place_arc", "plan_gather", "place_gather", "gather"}
+WITHOUT_KERNEL = {"place_arc"}
 """Operators for study, which the reference alone has."""
 
 start_worker = _native.start_worker

@@ -40,6 +40,7 @@ class CopyInstaller(Installer):
         self._pools = [[site.pool_view(layer)] for layer in range(len(site.limits.spec.layouts))]
         self._schedule = make_schedule(options.schedule, site, server.depth)
         self._inline = InlineSchedule(site.ops)
+        self.background = not isinstance(self._schedule, InlineSchedule)
 
     def fence(self, layer: int) -> None:
         try:

@@ -1,14 +1,12 @@
 """Serving by copying into selection buffers."""
 
 import attrs
-import torch
 from torch import Tensor
 
-from tierkv.constants import Kind
 from tierkv.errors import ConfigError, say
 from tierkv.interfaces.server import Server
-from tierkv.interfaces.tier import SupportsView
 from tierkv.limits import Limits
+from tierkv.plain.far_records import FarRecords
 from tierkv.site import Site
 from tierkv.tiers import memory
 from tierkv.types import Plan, Selection
@@ -29,8 +27,7 @@ class CopyServerOptions:
 class CopyServer(Server):
     """One ``serve`` operator a layer: hits from the pool, the rest from backing.
 
-    Layer ``l`` uses buffer ``l % depth``. A backing without ``SupportsView`` is read through one
-    staging buffer, each row once.
+    Layer ``l`` uses buffer ``l % depth``.
     """
 
     Options = CopyServerOptions
@@ -42,9 +39,7 @@ class CopyServer(Server):
         self._serve = site.ops.serve
         self._row = limits.queries * limits.spec.top_k  # records of a row of the buffers
         self._pools = [[site.pool_view(layer)] for layer in range(len(self._layouts))]
-        self._backing = site.backing
-        view = site.backing.view if isinstance(site.backing, SupportsView) else None
-        self._views = [[view(layer)] for layer in range(len(self._layouts))] if view else None
+        self._far = FarRecords(site)
         size = self.footprint(options, limits) // self.depth
         self._buffers = [
             memory.allocate("server.depth", (size,), limits.device) for _ in range(self.depth)
@@ -74,21 +69,8 @@ class CopyServer(Server):
 
     def serve(self, plan: Plan, layer: int, appended: Tensor) -> Selection:
         selection, out = self._selections[plan.batch.key, layer]
-        if self._views is None:
-            index, backing = self._fetch(plan, layer)
-        else:
-            index, backing = plan.index, self._views[layer]
+        index, backing = self._far.of(plan, layer)
         self._serve(
             plan.batch.lanes, plan.kind, index, [appended], self._pools[layer], backing, out
         )
         return selection
-
-    def _fetch(self, plan: Plan, layer: int) -> tuple[Tensor, list[Tensor]]:
-        """Read what is only in backing into one buffer, and point the plan's index at it."""
-        wanted = (plan.kind == Kind.MISS) | (plan.kind == Kind.WINDOW)
-        rows = plan.index[wanted].long()
-        staging = torch.empty((len(rows), self._layouts[layer].stride), dtype=torch.uint8)
-        if len(rows):
-            self._backing.read(layer, rows, staging).wait()
-        index = plan.index.masked_scatter(wanted, torch.arange(len(rows), dtype=torch.int32))
-        return index, [staging]

@@ -26,7 +26,7 @@ class Measured:
     rates: tuple[npt.NDArray[np.float32], ...]
     """Of each group, [steps that selected anything]: hit rate per entry of every step."""
     seconds: float
-    """Spent in plan and place, all groups."""
+    """Of CPU spent in plan and place, all groups."""
 
     def rate(self, unique: bool = False) -> float:
         """Give the hit rate per entry, or per distinct id of a lane and step; 0 of nothing."""

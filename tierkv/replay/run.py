@@ -1,7 +1,7 @@
 """A policy on a trace: plan and place, and nothing else of a cache."""
 
 from abc import ABC, abstractmethod
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 import numpy.typing as npt
@@ -158,7 +158,7 @@ class PolicyRun(Run):
 
         policy, plan = self.policies[group], self._plans[group]
         placement = policy.placement(plan)
-        start = perf_counter()
+        start = thread_time()
         done = _native.replay(
             policy.operator, list(policy.arguments),
             ids, batch, batch[0, 0], plan.batch.block_table, plan.batch.page,
@@ -166,7 +166,7 @@ class PolicyRun(Run):
             plan.miss_count, policy.tables, placement.slot, placement.count,
             policy.counters, tally,
         )  # fmt: skip
-        self.seconds += perf_counter() - start
+        self.seconds += thread_time() - start
         if done != len(ids):
             wrong = f"{self.name} cannot place what step {max(done, 0)} of a chunk selects"
             raise TraceError(say(self.trace.name, wrong, do="this is a bug, report it"))
@@ -177,9 +177,9 @@ class PolicyRun(Run):
         for step in range(len(ids)):
             self.load(batch[:, step])
             before = counters[columns]
-            start = perf_counter()
+            start = thread_time()
             self.place(group, ids[step])
-            self.seconds += perf_counter() - start
+            self.seconds += thread_time() - start
             tally[step] = counters[columns] - before
 
     def load(self, batch: Tensor) -> None:

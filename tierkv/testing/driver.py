@@ -54,6 +54,8 @@ class Driver(Harness):
         """Selections that were used again."""
         self.armed = ""
         """``read`` or ``write``: what the backing shall fail to do, once."""
+        self._selecting = False
+        self._owners = {group.owner for group in self.spec.groups}
         self._fired = self._begun = 0
         """Failures that no retry has answered, and how many when the last step began."""
         self._frozen: dict[tuple[int, int], tuple[Sequence[Row], list[RowPlan]]] = {}
@@ -63,7 +65,9 @@ class Driver(Harness):
             setattr(cache.site.backing, verb, partial(self._tier, verb, call))
 
     def _tier(self, verb: str, call: Callable[..., Any], layer: int, rows: Tensor, *to: Any) -> Any:
-        if self.armed == verb and len(rows):
+        # A model's hands would not know whether a placement was made before its owner was served.
+        knows = not self._selecting or layer not in self._owners or not self.mirror.residency[0]
+        if self.armed == verb and len(rows) and knows:
             self.armed = ""
             self._fired += 1
             raise InjectedFault(f"tier: {verb} of layer {layer}, rows {rows.tolist()[:4]} failed")
@@ -74,7 +78,9 @@ class Driver(Harness):
         fired = self._fired
         try:
             result = call()
-        except InjectedFault:
+        except TierError:
+            if self._fired == fired:
+                raise
             self._fired = fired
             return call()
         assert self._fired == fired, "the tier failed, but its error did not reach the caller"
@@ -118,7 +124,14 @@ class Driver(Harness):
             return
         layout = self.spec.layouts[layer]
         parts = {**layout.views(records), **device_parts(layout, records)}
-        self._retry(lambda: self.cache.prefill(name, layer, parts, start))
+
+        def prefill() -> None:
+            self.cache.prefill(name, layer, parts, start)
+            if watch:
+                self.cache.settle()  # it may be written in the background
+
+        watch = self.armed == "write"
+        self._retry(prefill)
 
     def fork(self, name: Hashable, copy: Hashable) -> int:
         lane = super().fork(name, copy)
@@ -152,7 +165,9 @@ class Driver(Harness):
     def warm(self, name: Hashable, group: int, ids: list[list[int]]) -> None:
         """Make records resident; whatever was counted before is counted still."""
         request, members = self.requests[name], self.spec.groups[group]
+        armed, self.armed = self.armed, ""  # nor would they know how far it came
         self.cache.warm(name, members.owner, torch.tensor(ids, dtype=torch.int32))
+        self.armed = armed
         row = Row(request.lane, request.length[group], 1, request.length[group])
         counted = self.mirror.tallies[group].copy()
         for selected in ids:
@@ -199,7 +214,11 @@ class Driver(Harness):
         again = self._reuse(step, layer, plans) if self.reusing else None
         if again:
             return again
-        selected = super().select(step, layer, rows, ids, plans)
+        self._selecting = True
+        try:
+            selected = super().select(step, layer, rows, ids, plans)
+        finally:
+            self._selecting = False
         self._pending[step.batch.key, layer] = rows, plans
         if self.during:
             during, self.during = self.during, None

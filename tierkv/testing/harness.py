@@ -66,7 +66,6 @@ class Harness:
         self.planned: list[int] = []
         """Groups that the last step planned."""
         self._bytes = random.Random(0)
-        self._steppers: dict[tuple[int, int], Stepper] = {}
 
     def check(self) -> None:
         """Compare tables, counters, pool and lengths, with nothing pending."""
@@ -190,10 +189,7 @@ class Harness:
         )  # fmt: skip
 
     def _stepper(self, rows: Sequence[Row], ids: Mapping[int, Ids]) -> Stepper:
-        shape = (len(rows), len(next(iter(ids.values()))[0]))
-        if shape not in self._steppers:
-            self._steppers[shape] = self.cache.stepper(*shape)
-        return self._steppers[shape]
+        return self.cache.stepper_for(len(rows), len(next(iter(ids.values()))[0]))
 
     def _group(
         self,

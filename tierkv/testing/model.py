@@ -60,6 +60,19 @@ class RowPlan:
         kinds = (Kind.HIT, Kind.MISS, Kind.REPEAT)
         return [entry.id for entry in self.entries[-1] if entry.kind in kinds]
 
+    def count(self) -> None:
+        """Count the entries."""
+        kinds = Tally(entry.kind for query in self.entries for entry in query)
+        for name, amount in {
+            "hits": kinds[Kind.HIT],
+            "misses": kinds[Kind.MISS] + kinds[Kind.REPEAT],
+            "window": kinds[Kind.WINDOW] + kinds[Kind.FRESH],
+            "unique_hits": len(self.hits()),
+            "unique_misses": len(self.misses),
+            "fetched": len(self.misses) + kinds[Kind.WINDOW],
+        }.items():
+            self.tally[name] = amount
+
 
 def plan_row(
     selected: Sequence[Sequence[int]],
@@ -112,20 +125,8 @@ def plan_row(
                 first_place[id] = place
             entries.append(entry)
     plan.misses, plan.places = list(first_place), list(first_place.values())
-    _count(plan)
+    plan.count()
     return plan
-
-
-def _count(plan: RowPlan) -> None:
-    kinds = Tally(entry.kind for query in plan.entries for entry in query)
-    plan.tally.update(
-        hits=kinds[Kind.HIT],
-        misses=kinds[Kind.MISS] + kinds[Kind.REPEAT],
-        window=kinds[Kind.WINDOW] + kinds[Kind.FRESH],
-        unique_hits=len(plan.hits()),
-        unique_misses=len(plan.misses),
-        fetched=len(plan.misses) + kinds[Kind.WINDOW],
-    )
 
 
 class Records:

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from tierkv.cache import TieredCache
 from tierkv.config import Choice
-from tierkv.interfaces import Installer, Planner, Server
+from tierkv.interfaces import Installer, Planner, Policy, Server
 from tierkv.policies import TablePolicy
 from tierkv.testing.assemble import Shape, assemble, choice
 from tierkv.testing.harness import Harness
@@ -43,6 +44,8 @@ class SchemeContract:
     installer: ClassVar[type[Installer] | None] = None
     options: ClassVar[dict[str, dict[str, object]]] = {}
     """``planner``, ``server`` or ``installer`` -> fields of its ``Options``."""
+    policy: ClassVar[type[Policy] | None] = None
+    """The one that they need; None if any will do."""
     slots: ClassVar[int] = 16
     pooled: ClassVar[bool] = True
     """Whether residents lie in the cache's pool, where the contract may look at them."""
@@ -66,8 +69,14 @@ class SchemeContract:
         """Make a cache with these parts."""
         shape = replace(shape, slots=self.slots)
         parts: dict[str, Any] = self.components()
+        if self.policy is not None:
+            policy, make = choice(self.policy), None
         with assemble(shape, policy=policy, backing=backing, **parts) as cache:
-            yield Harness(cache, make, self.pooled), shape
+            yield self.watch(cache, make), shape
+
+    def watch(self, cache: TieredCache, make: Callable[[], Residency] | None) -> Harness:
+        """Put the model beside a cache; of an unordered server only what it serves is compared."""
+        return Harness(cache, make, self.pooled, tabled=cache.server.ordered)
 
     @pytest.mark.parametrize(("policy", "backing"), [("fifo", "host"), ("lru", "file")])
     def test_random_steps_equal_the_model(self, policy: str, backing: str) -> None:

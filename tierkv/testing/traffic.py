@@ -34,6 +34,9 @@ class Traffic(Workload):
         if self.audit:
             self.audit.check_holders()
 
+    def batch_size(self) -> int:
+        return self.random.randint(1, self.shape.batch)
+
     def admit(self) -> None:
         if self._has_room():
             tokens = self.random.randint(0, self.shape.max_tokens // 2)

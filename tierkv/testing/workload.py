@@ -114,12 +114,17 @@ class Workload:
             groups = sorted(self.random.sample(groups, self.random.randint(1, len(groups))))
         requests = list(self.harness.requests.values())
         self.random.shuffle(requests)
-        rows = [self._row(request, groups) for request in requests[: self.shape.batch]]
-        rows += [PADDING] * (self.shape.batch - len(rows))
+        batch = self.batch_size()
+        rows = [self._row(request, groups) for request in requests[:batch]]
+        rows += [PADDING] * (batch - len(rows))
         if self.random.random() < 0.2:
             rows[self.random.randrange(len(rows))] = PADDING
         self.random.shuffle(rows)
         return rows, {group: self._ids(rows) for group in groups}
+
+    def batch_size(self) -> int:
+        """Give the rows of the next batch."""
+        return self.shape.batch
 
     def _row(self, request: Request, groups: Sequence[int]) -> Row:
         low = max(request.stable[group] for group in groups)

@@ -1,7 +1,10 @@
 """The scheme's planner, server and installer under contract, and its defaults."""
 
 import pytest
-from dsv32_gather.components import GatherInstaller, GatherPlanner, GatherServer
+from dsv32_gather.gather_installer import GatherInstaller
+from dsv32_gather.gather_planner import GatherPlanner
+from dsv32_gather.gather_policy import GatherPolicy
+from dsv32_gather.gather_server import GatherServer
 
 import tierkv
 from tierkv.config import make_registry, read

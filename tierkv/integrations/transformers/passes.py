@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -157,11 +156,25 @@ class Prefill(Pass):
             self._last[layer] = self.visible(mask[:, :, -WARM:], ids[:, -WARM:])
 
     def end(self, failed: bool) -> None:
+        if not failed:
+            try:
+                self.tiered.settle()
+            except BaseException:
+                self._take_back()
+                raise
+            self._warm()
+        else:
+            self._take_back()
+
+    def _warm(self) -> None:
         new = self.new
         for row, request in enumerate(new.requests):
-            if failed:
-                held = self.tiered.lanes.length[new.lanes[row]].max()
-                self.tiered.truncate(request, min(new.past[row], int(held)))
-            elif new.warm[row]:
+            if new.warm[row]:
                 for layer, ids in self._last.items():
                     self.tiered.warm(request, layer, ids[row, -new.counts[row] :])
+
+    def _take_back(self) -> None:
+        new = self.new
+        for request, lane, past in zip(new.requests, new.lanes, new.past, strict=True):
+            held = int(self.tiered.lanes.length[lane].max())
+            self.tiered.truncate(request, min(past, held))

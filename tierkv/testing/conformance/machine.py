@@ -13,7 +13,7 @@ from tierkv.testing.subject import Subject
 from tierkv.testing.traffic import Traffic
 
 SHAPE = Shape(
-    lanes=3, batch=2, queries=2, top_k=4, max_tokens=64, page=16, pages=10, slots=6, layout=INDEXED
+    lanes=3, batch=3, queries=2, top_k=4, max_tokens=64, page=16, pages=10, slots=6, layout=INDEXED
 )
 """Small enough for tens of thousands of steps, and for pages and lanes to be short."""
 

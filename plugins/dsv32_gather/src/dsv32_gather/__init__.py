@@ -6,7 +6,9 @@ Source: the V3.2 "gather selection" offload in the CANN recipes.
 from collections.abc import Mapping
 from typing import Any
 
-from dsv32_gather.components import GatherInstaller, GatherPlanner, GatherServer
+from dsv32_gather.gather_installer import GatherInstaller
+from dsv32_gather.gather_planner import GatherPlanner
+from dsv32_gather.gather_server import GatherServer
 from dsv32_gather.model import FAMILY, dsv32_spec
 from dsv32_gather.scheme import SCHEME
 from tierkv import ModelSpec, hookimpl
