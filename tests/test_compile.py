@@ -51,7 +51,13 @@ def expected(record, ids, kv_len, query):
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("schedule", ["inline", "worker"])
+CLOCK = {"pool": {"slots": 64}, "policy": {"use": "clock", "ways": 16}}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "schedule"),
+    [(CLOCK, "inline"), (CLOCK, "worker"), ({"scheme": "dsv32-gather"}, "inline")],
+)
 @pytest.mark.parametrize(
     "ops",
     [
@@ -62,12 +68,11 @@ def expected(record, ids, kv_len, query):
     ],
 )
 @torch.no_grad()
-def test_one_graph_serves_changing_lengths_lanes_and_selections(ops, schedule):
+def test_one_graph_serves_changing_lengths_lanes_and_selections(ops, scheme, schedule):
     torch._dynamo.reset()
     random = torch.Generator().manual_seed(0)
     cache = tierkv.load(
-        {"ops": ops, "pool": {"slots": 64}, "policy": {"use": "clock", "ways": 16},
-         "backing": {"page": 16}, "installer": {"schedule": schedule}},
+        {"ops": ops, "backing": {"page": 16}, "installer": {"schedule": schedule}} | scheme,
         model=SPEC, lanes=LANES, max_tokens=256, queries=QUERIES,
     )  # fmt: skip
     dense = {}

@@ -23,13 +23,22 @@ HOOKS = {
 """What a component needs to be told beside its class."""
 
 
+def partners(component: type) -> dict[str, type]:
+    """Give the parts that a part of a family needs."""
+    kinds = ("planner", "server", "installer")
+    parts = [(kind, REGISTRY.get(kind, kind, n)) for kind in kinds for n in REGISTRY.names(kind)]
+    found = {kind: part for kind, part in parts if part.family == component.family}
+    (policy,) = found["planner"].variants.values()
+    return {**found, "policy": policy}
+
+
 def contract(kind: str, name: str) -> type:
     component = REGISTRY.get(kind, kind, name)
     what = "make" if kind in ("tier", "policy") else kind
     words = f"{kind}-{name}".title().replace("-", "")
-    return type(
-        f"Test{words}", (CONTRACTS[kind],), {what: component, **HOOKS.get((kind, name), {})}
-    )
+    needed = partners(component) if component.family else {}
+    hooks = HOOKS.get((kind, name), {})
+    return type(f"Test{words}", (CONTRACTS[kind],), {**needed, what: component, **hooks})
 
 
 for _kind in CONTRACTS:

@@ -141,6 +141,23 @@ def test_pages_are_shared_once_they_are_written(gated):
     assert cache.length("two") == 32
 
 
+def test_pages_of_another_request_are_not_waited_for(gated):
+    """Two prompts a layer at a time, tiered parts first, as a batch brings them."""
+    cache, gate = gated
+    gate.open.set()
+    prompts = {"one": list(range(40)), "two": list(range(50, 90))}
+    for name, tokens in prompts.items():
+        cache.admit(name, tokens=tokens)
+    for layer in range(LAYERS):
+        for name in prompts:
+            cache.prefill(name, layer, made(40, layer))
+        for name in prompts:
+            cache.prefill(name, layer, keys(40, layer))
+    cache.settle()
+    for tokens in prompts.values():
+        assert len(cache.paging.index.match(tokens, None)) == 2
+
+
 @pytest.mark.parametrize("call", ["length", "fork", "admit", "warm", "prefill", "begin", "settle"])
 def test_a_failed_copy_is_named_by_what_comes_next(gated, call):
     cache, gate = gated

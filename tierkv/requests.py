@@ -75,7 +75,8 @@ def prefill(
         cache.lanes.extend(lane, layer, start, start, kinds)
         raise
     cache.lanes.extend(lane, layer, start, start + tokens, kinds)
-    if cache.offload.copying is None:
+    copying = cache.offload.copying
+    if copying is None or copying.lane != lane:  # else once it is settled
         cache.offer(lane)
 
 

@@ -61,12 +61,27 @@ class GatherRow {
   }
 
  private:
+  // Ids below `plain` are visible, stable and inside the block table, which is nearly all.
   int judge_all(int q) {
     const std::int32_t* in = a_.ids + row_ * a_.ids_row + q * a_.ids_query;
+    const std::int32_t position = a_.kv_len[row_] - a_.queries + q;
+    const std::int32_t* pages = a_.block_table.row(row_);
+    const auto plain = static_cast<std::uint32_t>(std::max<std::int64_t>(
+        std::min<std::int64_t>({mapped_, a_.stable[row_], std::int64_t{position} + 1}), 0));
     int n = 0;
     for (int k = 0; k < a_.top_k; ++k) {
-      const Judged judged = judge(a_, row_, in[k], a_.kv_len[row_] - a_.queries + q, counts_);
-      wanted_[n] = in[k], sort_[n] = judged.kind, where_[n] = judged.index;
+      const std::int32_t id = in[k];
+      wanted_[n] = id;
+      if (static_cast<std::uint32_t>(id) < plain) {
+        const std::int32_t page = pages[id >> a_.page_bits];
+        where_[n] = page < 0 ? -1 : backing_row(page, id, a_.page_bits);
+        if (where_[n] >= 0) {
+          sort_[n++] = kKindMiss;
+          continue;
+        }
+      }
+      const Judged judged = judge(a_, row_, id, position, counts_);
+      sort_[n] = judged.kind, where_[n] = judged.index;
       n += judged.kind != kKindEmpty;
     }
     return n;

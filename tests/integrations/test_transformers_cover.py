@@ -28,8 +28,9 @@ Run = NamedTuple("Run", [(name, object) for name in FACTORS])
 
 
 def allowed(run):
-    """Transformers drafts for one row only."""
-    return run.decoding == "greedy" or run.batch == 1
+    """Transformers drafts for one row only; the gather scheme has a policy of its own."""
+    own = run.scheme == "dsv32-gather"
+    return (run.decoding == "greedy" or run.batch == 1) and (not own or run.policy == "last-step")
 
 
 def pairs(run):

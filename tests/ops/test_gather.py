@@ -130,7 +130,9 @@ def test_native_equals_reference(seed):
             for call, state in zip((reference, native), states, strict=True)
         )
         for place, (a, b) in enumerate(zip(known, got, strict=True)):
-            assert torch.equal(a, b), f"step {number}, output {place}: {b.tolist()}, not {a.tolist()}"
+            assert torch.equal(a, b), (
+                f"step {number}, output {place}: {b.tolist()}, not {a.tolist()}"
+            )
         lane, start = number % world.lanes, world.rng.choice([0, 5])
         for state in states:  # as truncate and release do
             if number % 3 == 2:
@@ -181,7 +183,7 @@ def test_what_lies_behind_closes_holes_and_the_rest_is_new(found, place):
 def test_a_plan_that_names_nothing_real_is_declined():
     world = World(5)
     state, step = State(world), world.step()
-    ids, batch, fresh = step
+    ids, _, fresh = step
     world.run(native, state, step)
     rows, queries, top_k = ids.shape
     kind = ints(rows, queries, top_k, fill=Kind.MISS, dtype=torch.int8)

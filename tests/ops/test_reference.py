@@ -152,8 +152,33 @@ class World:
         return [int(self.counters[counter]) for counter in counters]
 
 
+def gather_arguments(ops, name):
+    """The same for the fused gather: three rows in buffers of four, one changed its row."""
+    world = World(ops, lanes=3, positions=64)
+    numbers = [ints(n) for n in ([2, -1, 0], [22, 9, 40], [2, 2, 2], [20, 7, 38])]
+    id_at, row_of = ints([[5, 1, 7, 3, 9, 8, 2, 4]] * 3), ints([2, -1, 3])
+    out = [torch.zeros((3, 2, 4), dtype=dtype) for dtype in (torch.int32, torch.int8, torch.int32)]
+    out += [torch.zeros(size, dtype=torch.int32) for size in ((3, 2), (3, 8), (3, 8), 3)]
+    work = [torch.zeros(size, dtype=torch.int32) for size in (3, (3, 8), 3)]
+    ids = ints([[[1, 2, 7, 20], [8, 9, 21, 20]]] * 3)
+    call = [ids, *numbers, world.blocks([2, -1, 0]), PAGE, 0, True, id_at, row_of, *out, *work]
+    if name == "plan_gather":
+        return (*call, world.counters)
+    ops.plan_gather(*call, world.counters)
+    if name == "place_gather":
+        placed = [torch.zeros(size, dtype=torch.int32) for size in ((3, 8), 3)]
+        first = (numbers[0], *out[:2], out[5], 0, id_at, row_of)
+        return (*first, *placed, world.counters)
+    fresh = [torch.ones((3, 2, WIDTH), dtype=torch.uint8)]
+    buffer = [torch.full((4, 2, 4, WIDTH), 3, dtype=torch.uint8)]
+    filled = torch.full((4, 2), 4, dtype=torch.int32)
+    return (*out[1:4], *work, 0, fresh, world.backing, buffer, filled)
+
+
 def arguments(ops, name):
     """A call of each operator with something to do: hits, misses, window, padding."""
+    if "gather" in name:
+        return gather_arguments(ops, name)
     policy = POLICY_OF[name.removeprefix("place_")] if name.startswith("place_") else "set-fifo"
     world = World(ops, lanes=3, positions=64, slots=64, policy=policy)
     ids = [[[1, 2, 3, -1], [1, 9, 21, 5]], [[0, 1, 2, 3]] * 2, [[4, 4, 30, 31], [8, 9, 10, 11]]]

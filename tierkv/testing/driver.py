@@ -43,6 +43,7 @@ class Driver(Harness):
         watched: bool = True,
     ) -> None:
         tabled = cache.server.ordered  # others may keep residents where no table tells
+        make = make if tabled else None
         super().__init__(cache, make, pooled=tabled, watched=watched, tabled=tabled)
         self.engine = engine
         self.prompts: dict[Hashable, tuple[tuple[int, ...], Hashable]] = {}

@@ -1,4 +1,4 @@
-"""The fused gather in dictionaries and lists: where each query's records lie, and what they cost."""
+"""The fused gather in dictionaries and lists: where each query's records lie."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -166,7 +166,7 @@ def test_rejected_drafts_are_served_anew():
         step(harness, lane, 44, ids)
         found = step(harness, lane, 45, ids)  # three rejected and written again
         assert found["hits"] == 4 * 2, "39 and 3, of each query"
-        assert step(harness, lane, 45, ids)["hits"] == 4 * 2
+        assert step(harness, lane, 45, ids)["hits"] == 4 * 3, "and 40, which has become stable"
 
 
 def test_a_draft_group_of_one_query_holds_stable_back():
@@ -242,7 +242,7 @@ def test_a_step_that_raises_leaves_no_lie(ops, layer, call):
         ids = [[[1, 2, 3, 4, 5, 6]]] * 3
         rows = [Row(lane, 41, 1, 40) for lane in lanes]
         harness.step(rows, ids)
-        harness.step([rows[2], rows[0]], [[[7, 2, 3, 4]]] * 2, stop_at=(layer, call))
+        harness.step([rows[2], rows[0]], [[[7, 2, 3, 4, -1, 8]]] * 2, stop_at=(layer, call))
         harness.check()
         harness.step(rows, ids)
         harness.check()
@@ -300,24 +300,31 @@ def test_two_open_steppers_with_lanes_that_change_sides(groups):
         assert cache.stats().hit_rate > 0.3
 
 
-def test_reuse_gives_the_same_buffer_and_is_refused_once_rewritten():
+def test_reuse_gives_the_buffer_again_and_the_next_step_finds_it():
     with gathering(replace(ONE, queries=2)) as harness:
         lane = harness.admit("request", 40)
-        stepper = harness._steppers.setdefault((1, 2), harness.cache.stepper(1, 2))
         step(harness, lane, 42, [[1, 2, 41], [3, 40, 2]])
+        stepper = harness.cache.stepper_for(1, 2)
         records = stepper.last[0].selection.records.clone()
         with stepper.begin([lane], [44]) as again:
             again.append(0, harness._appended([Row(lane, 44, 2, 42)], 0, 2))
             assert torch.equal(again.reuse(0).records, records)
-        harness.requests["request"].length = [44]
-        harness.requests["request"].stable = [42]
-        harness.mirror.tallies[0]["reused"] = 6
-        with pytest.raises(StateError, match="reuse, layer 0"), stepper.begin([lane], [44]) as last:
-            last.append(0, harness._appended([Row(lane, 44, 2, 42)], 0, 2))
-            last.reuse(0)
-        harness.mirror.forget(0, lane)
-        harness.requests["request"].length = [42]
-        step(harness, lane, 44, [[1, 2, 41], [3, 43, 2]])
+        harness.requests["request"].length, harness.requests["request"].stable = [44], [42]
+        harness.mirror.tallies[0]["reused"] = 5
+        assert step(harness, lane, 46, [[1, 2, 41], [3, 43, 2]])["hits"] == 4
+
+
+def test_reuse_of_rewritten_drafts_is_refused():
+    with gathering(replace(ONE, queries=2)) as harness:
+        lane = harness.admit("request", 40)
+        step(harness, lane, 42, [[1, 2, 41], [3, 40, 2]])
+        stepper, row = harness.cache.stepper_for(1, 2), Row(lane, 43, 2, 41)
+        with pytest.raises(StateError, match="reuse, layer 0"):  # noqa: PT012, SIM117
+            with stepper.begin([lane], [43]) as again:
+                again.append(0, harness._appended([row], 0, 2))
+                again.reuse(0)
+        harness._end([0], [row], whole=False)
+        assert step(harness, lane, 43, [[1, 2, 41], [3, 40, 2]])["hits"] == 0
 
 
 def test_warm_is_taken_along_into_the_first_step():

@@ -9,7 +9,10 @@ from tierkv.types import Placement, Plan, Selection
 
 
 class GatherInstaller(Installer):
-    """Commits at once: what was served lies where it stays, on either schedule."""
+    """Commits at once: what was served lies where it stays.
+
+    So the schedule only says whether prompts are copied to the backing in the background.
+    """
 
     Options = CopyInstallerOptions
     family = "gather"
@@ -17,6 +20,7 @@ class GatherInstaller(Installer):
 
     def __init__(self, options: CopyInstallerOptions, site: Site, server: Server) -> None:
         self._policies = site.policies
+        self.background = options.schedule == "worker"
 
     def fence(self, layer: int) -> None:
         pass

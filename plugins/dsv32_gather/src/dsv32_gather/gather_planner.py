@@ -56,7 +56,8 @@ class GatherPlanner(TablePlanner):
 
     def plan(self, ids: Tensor, batch: Batch, group: int, policy: Policy) -> Plan:
         plan = self._plans[batch.key, group]
-        assert isinstance(plan, GatherPlan) and isinstance(policy, GatherPolicy)  # as built
+        assert isinstance(plan, GatherPlan)  # as prepared
+        assert isinstance(policy, GatherPolicy)  # as build checked
         self._plan_gather(
             ids, batch.lanes, batch.kv_len, batch.q_len, batch.stable, batch.block_table,
             batch.page, batch.first_row, self._alone[group], policy.id_at, policy.row_of,

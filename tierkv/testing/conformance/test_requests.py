@@ -1,0 +1,319 @@
+"""Drafts, batches, lanes and pages: cases 5 to 7, 10 to 12, 18, 20 and 21."""
+
+import gc
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tierkv.errors import CapacityError, StateError
+from tierkv.testing.audit import PageAudit
+from tierkv.testing.conformance.cases import SHAPE, case, query
+from tierkv.testing.model import Row
+from tierkv.testing.subject import Subject
+from tierkv.testing.workload import PADDING
+
+SHARED = 3_000
+"""Tokens of a long common prefix."""
+
+
+def paged(subject: Subject) -> None:
+    """Skip what an engine's own pages do not have."""
+    if subject.external:
+        pytest.skip("pages are the engine's")
+
+
+class TestDrafts:
+    """Speculative decoding."""
+
+    @case(5)
+    def test_case_05_queries_that_miss_the_same_id(self, subject: Subject) -> None:
+        with subject.open(SHAPE) as driver:
+            lane = driver.admit("request", 40)
+            driver.step([Row(lane, 44, 4, 40)], [[query(3, 7, 42), *[query(7, 3, 40, 9)] * 3]])
+            driver.check()
+            if driver.tabled:
+                counted = driver.cache.stats().groups[0]
+                assert (counted.misses, counted.unique_misses) == (11, 3)
+            driver.step([Row(lane, 48, 4, 44)], [[query(9, 3, 7)] * 4])
+            driver.check()
+
+    @pytest.mark.parametrize("accepted", [0, 1, 2, 3])
+    @case(5)
+    def test_case_05_rejected_drafts_are_written_again(
+        self, subject: Subject, accepted: int
+    ) -> None:
+        with subject.open(SHAPE) as driver:
+            lane, ids = driver.admit("request", 40), query(0, 40, 41, 42, 43, 39)
+            driver.step([Row(lane, 44, 4, 40)], [[ids] * 4])
+            kv_len = 45 + accepted
+            driver.step([Row(lane, kv_len, 4, kv_len - 4)], [[ids] * 4])
+            driver.check()
+            for at in range(kv_len + 1, kv_len + 6):
+                driver.step([Row(lane, at, 1, at - 1)], [[query(44, 43, 42, 41, 40, 0)]])
+                driver.check()
+
+    @case(6)
+    def test_case_06_ragged_query_counts(self, subject: Subject) -> None:
+        with subject.open(SHAPE) as driver:
+            lanes = [driver.admit(name, 40) for name in range(4)]
+            for round in range(4):
+                counts = [(round + lane) % 4 + 1 for lane in range(4)]
+                lengths = [max(driver.requests[name].length) for name in range(4)]
+                rows = [Row(lanes[n], lengths[n] + counts[n], counts[n], lengths[n]) for n in lanes]
+                ids = [[query(3 * n, n, 40, 41, 9, 20 + q) for q in range(4)] for n in range(4)]
+                driver.step(rows, ids)
+                driver.check()
+                for name in range(4):
+                    for layer in range(3):
+                        driver.read(name, layer, 0, max(driver.requests[name].length))
+
+    @pytest.mark.parametrize("accepted", [0, 1, 2, 3])
+    @case(7)
+    def test_case_07_a_draft_group_stepped_token_by_token(
+        self, subject: Subject, accepted: int
+    ) -> None:
+        with subject.open(SHAPE) as driver:
+            lane, ids = driver.admit("request", 40), query(40, 41, 42, 39, 3, 38)
+            for kv_len in (41, 42, 43):
+                driver.step([Row(lane, kv_len, 1, 40)], {1: [[ids]]})
+                driver.check()
+            for kv_len in range(41 + accepted, 47):
+                driver.step([Row(lane, kv_len, 1, kv_len - 1)], {1: [[ids]]})
+                driver.check()
+
+    @case(21)
+    def test_case_21_a_selection_is_used_again_where_that_is_exact(self, subject: Subject) -> None:
+        with subject.open(replace(SHAPE, groups=((0,), (1,)))) as driver:
+            lanes, ids = [driver.admit(name, 40) for name in range(2)], [[query(1, 2, 3)]] * 2
+            driver.step([Row(lane, 41, 1, 40) for lane in lanes], ids)
+            driver.reusing = True
+            for at in (42, 43):
+                driver.step([Row(lane, at, 1, 40) for lane in lanes], ids)
+            assert driver.reused == 4, "nothing has changed, yet a selection was refused"
+            driver.step([Row(lane, 43, 1, 42) for lane in lanes], ids)
+            driver.check()
+
+    @pytest.mark.parametrize("what", ["rewrite", "truncate", "swap", "failure", "again"])
+    @case(21)
+    def test_case_21_reuse_is_refused_after_a_change(self, subject: Subject, what: str) -> None:
+        with subject.open(replace(SHAPE, groups=((0,),))) as driver:
+            lanes, ids = [driver.admit(name, 40) for name in range(2)], [[query(1, 2, 43)] * 4] * 2
+            rows = [Row(lane, 44, 4, 40) for lane in lanes]
+            driver.step(rows, ids)
+            rows = [Row(lane, 45, 1, 44) for lane in lanes]
+            if what == "rewrite":
+                driver.step([Row(lane, 44, 4, 40) for lane in lanes], [[query(4)] * 4] * 2)
+                rows = [Row(lane, 44, 4, 40) for lane in lanes]
+            elif what == "truncate":
+                driver.truncate(0, 43)
+                driver.prefill(0, [43], 44)
+            elif what == "swap":
+                rows = rows[::-1]
+            elif what == "failure":
+                driver.step(rows, [[query(4)] * 4] * 2, (0, "append"))
+            else:
+                driver.release(0)
+                driver.admit(0, 44)
+            before, driver.reusing = driver.reused, True
+            driver.step(rows, ids)
+            assert driver.reused == before or what == "failure", f"used again after {what}"
+            driver.check()
+
+
+class TestLanes:
+    """Who is where."""
+
+    @case(10)
+    def test_case_10_a_lane_used_again(self, subject: Subject) -> None:
+        """The two names collide under CRC-32."""
+        with subject.open(SHAPE) as driver:
+            lane = driver.admit("plumless", 40)
+            driver.step([Row(lane, 41, 1, 40)], [[query(3, 1, 4, 15, 9, 2)]])
+            driver.release("plumless")
+            again = driver.admit("buckeroo", 40)
+            driver.step([Row(again, 41, 1, 40)], [[query(3, 1, 4, 15, 9, 2)]])
+            driver.check()
+
+    @case(10)
+    def test_case_10_requests_are_their_ids_not_a_hash(self, subject: Subject) -> None:
+        assert hash(-1) == hash(-2)
+        with subject.open(SHAPE) as driver:
+            lanes = [driver.admit(name, 20) for name in (-1, -2, "plumless", "buckeroo")]
+            assert len(set(lanes)) == 4, "two requests share a lane"
+            for lane in lanes:
+                driver.step([Row(lane, 21, 1, 20)], [[query(3, 1, 4, 15, 9, 2)]])
+            driver.check()
+            driver.release(-1)
+            driver.read(-2, 0, 0, 20)
+            with pytest.raises(StateError, match="-1"):
+                driver.cache.release(-1)
+            driver.check()
+
+    @case(11)
+    def test_case_11_rows_in_another_order_hit_the_same(self, subject: Subject) -> None:
+        counted = []
+        for orders in ([[0, 1, 2]] * 4, [[0, 1, 2], [2, 0, 1], [1, 2, 0], [2, 1, 0]]):
+            with subject.open(SHAPE) as driver:
+                lanes = [driver.admit(name, 40) for name in range(3)]
+                for at, order in enumerate(orders, 41):
+                    rows = [Row(lanes[n], at, 1, at - 1) for n in order]
+                    driver.step(rows, [[query(*range(n, n + 18, 3))] for n in order])
+                    driver.check()
+                groups = driver.cache.stats().groups
+                counted.append([(group.hits, group.misses) for group in groups])
+        assert counted[0] == counted[1], "the order of rows has changed hits"
+
+    @case(12)
+    def test_case_12_padding_leaves_no_trace(self, subject: Subject) -> None:
+        with subject.open(SHAPE) as driver:
+            lanes = [driver.admit(name, 40) for name in range(2)]
+            rows = [PADDING, Row(lanes[1], 42, 2, 40), PADDING, Row(lanes[0], 41, 1, 40)]
+            ids = [[query(7, 8, 9, 10, 11, 12)] * 4 for _ in rows]
+            driver.step(rows, ids)
+            driver.check()
+            before = driver.cache.stats()
+            driver.step([PADDING] * 4, ids)
+            driver.check()
+            after = driver.cache.stats()
+            assert after.pages_used == before.pages_used, "padding took a page"
+            for then, now in zip(before.groups, after.groups, strict=True):
+                assert replace(now, steps=then.steps) == then, "padding was counted"
+
+    @case(18)
+    def test_case_18_ten_thousand_requests_leave_nothing(self, subject: Subject) -> None:
+        with subject.open(replace(SHAPE, groups=((0,),))) as driver:
+            cache, given = driver.cache, {} if subject.external else {"reserve": 40}
+
+            def serve(count: int) -> None:
+                for number in range(count):
+                    if number % 100 == 0:
+                        lane = driver.admit(number, 20)
+                        driver.step([Row(lane, 21, 1, 20)], [[query(1, 2, 3)]])
+                        driver.release(number)
+                    cache.admit(("request", number), **given)
+                    cache.release(("request", number))
+
+            serve(300)
+            gc.collect()
+            objects, blocks = len(gc.get_objects()), sys.getallocatedblocks()
+            serve(9_700)
+            gc.collect()
+            assert len(gc.get_objects()) - objects < 300, "objects are left"
+            assert sys.getallocatedblocks() - blocks < 2_000, "memory is left"
+            assert (cache.stats().lanes_used, cache.stats().pages_used) == (0, 0)
+            assert sorted(driver.admit(number, 40) for number in range(4)) == [0, 1, 2, 3]
+            driver.check()
+
+
+class TestPages:
+    """Sharing."""
+
+    @case(20)
+    def test_case_20_a_shared_page_is_copied_before_it_is_written(self, subject: Subject) -> None:
+        paged(subject)
+        with subject.open(SHAPE) as driver:
+            audit, prompt = PageAudit(driver.cache), list(range(100, 140))
+            driver.admit_prompt("one", prompt)
+            driver.prefill("one", [0, 0], 40)
+            assert driver.admit_prompt("two", prompt) == 32, "whole pages before the last token"
+            driver.prefill("two", [32, 32], 40)
+            lanes = [driver.requests[name].lane for name in ("one", "two")]
+            audit.check()
+            driver.truncate("one", 20)
+            driver.prefill("one", [20, 20], 30)
+            rows = [Row(lanes[0], 31, 1, 30), Row(lanes[1], 41, 1, 40)]
+            for _ in range(2):
+                driver.step(rows, [[query(3, 19, 20, 21, 29)]] * 2)
+                driver.check()
+                audit.check()
+                rows = [Row(row.lane, row.kv_len + 1, 1, row.kv_len) for row in rows]
+            for name, end in (("one", 31), ("two", 41)):
+                for layer in range(3):
+                    driver.read(name, layer, 0, end)
+
+    @pytest.mark.parametrize("writer", ["source", "copy"])
+    @case(20)
+    def test_case_20_a_fork_goes_its_own_way(self, subject: Subject, writer: str) -> None:
+        paged(subject)
+        with subject.open(SHAPE) as driver:
+            audit = PageAudit(driver.cache)
+            lane = driver.admit("source", 40)
+            driver.step([Row(lane, 41, 1, 40)], [[query(1, 2, 3, 39)]])
+            other = driver.fork("source", "copy")
+            lanes = {"source": lane, "copy": other}
+            for at in (42, 43):
+                driver.step([Row(lanes[writer], at, 1, at - 1)], [[query(1, 2, 40, 41)]])
+                audit.check()
+            counts = {name: 1 if name == writer else 3 for name in lanes}
+            rows = [Row(lanes[name], 44, count, 44 - count) for name, count in counts.items()]
+            driver.step(rows, [[query(40, 41, 42, 1)] * 4] * 2)
+            driver.check()
+            driver.release(writer)
+            left = next(name for name in lanes if name != writer)
+            driver.read(left, 0, 0, 44)
+            driver.step([Row(lanes[left], 45, 1, 44)], [[query(40, 41, 42, 43, 1)]])
+            driver.check()
+            audit.check()
+
+    @pytest.mark.parametrize("first", ["one", "two"])
+    @case(20)
+    def test_case_20_a_long_prefix_is_held_once(self, subject: Subject, first: str) -> None:
+        paged(subject)
+        shape = replace(SHAPE, lanes=2, max_tokens=3_200, pages=2 * 50, page=64, groups=((0, 1),))
+        with subject.open(shape) as driver:
+            prompt = [n % 97 for n in range(SHARED)]
+            assert driver.admit_prompt("one", [*prompt, 1, 2, 3]) == 0
+            driver.prefill("one", [0], SHARED + 3)
+            used = driver.cache.stats().pages_used
+            shared = SHARED // 64 * 64
+            assert driver.admit_prompt("two", [*prompt, 4, 5]) == shared
+            assert driver.cache.stats().pages_used == used, "a shared page was taken again"
+            driver.prefill("two", [shared], SHARED + 2)
+            assert driver.cache.stats().pages_used == used + 1
+            rows = [Row(driver.requests[name].lane, SHARED + at, 1, SHARED + at - 1)
+                    for name, at in (("one", 4), ("two", 3))]  # fmt: skip
+            driver.step(rows, [[query(1, 63, 64, 2_900, 2_999, 3_000)]] * 2)
+            driver.check()
+            driver.release(first)
+            left = "two" if first == "one" else "one"
+            assert driver.cache.stats().pages_used == used
+            row = rows[0 if left == "one" else 1]
+            row = Row(row.lane, row.kv_len + 1, 1, row.kv_len)
+            driver.step([row], [[query(1, 63, 64, 2_900, 2_999, 3_000)]])
+            driver.read(left, 1, 0, SHARED)
+            driver.check()
+
+    @case(20)
+    def test_case_20_salts_do_not_share(self, subject: Subject) -> None:
+        paged(subject)
+        with subject.open(SHAPE) as driver:
+            prompt = list(range(40))
+            driver.admit_prompt("one", prompt, "tenant")
+            driver.prefill("one", [0, 0], 40)
+            assert driver.admit_prompt("two", prompt, "other") == 0
+            assert driver.admit_prompt("three", prompt) == 0
+            assert driver.admit_prompt("four", prompt, "tenant") == 32
+            driver.prefill("four", [32, 32], 40)
+            driver.read("four", 2, 0, 40)
+
+    @case(20)
+    def test_case_20_what_does_not_fit_changes_nothing(self, subject: Subject) -> None:
+        paged(subject)
+        with subject.open(replace(SHAPE, pages=7)) as driver:
+            lanes = [driver.admit(name, 48) for name in range(2)]
+            before = driver.cache.stats()
+            for call in (
+                lambda: driver.cache.step(lanes, [49, 49]),
+                lambda: driver.cache.admit("more", reserve=40),
+                lambda: driver.cache.prefill(0, 0, torch.zeros((40, 64), dtype=torch.uint8), 48)
+                if not driver.spec.layouts[0].device else driver.cache.admit("more", reserve=97),
+            ):  # fmt: skip
+                with pytest.raises(CapacityError):
+                    call()
+                assert driver.cache.stats() == before, "a refused call has changed something"
+            driver.check()
+            driver.release(1)
+            driver.step([Row(lanes[0], 49, 1, 48)], [[query(48, 1, 2, 3)]])
+            driver.check()
