@@ -30,9 +30,10 @@ class GatherRow {
     miss_id_ = a_.miss_id + base;
     work_ = g_.work + base;
     heads_ = at_least(scratch_.heads, mapped_);
-    std::int32_t* memory = at_least(scratch_.order, std::max(6 * a_.top_k, 2 * entries_));
-    wanted_ = memory, where_ = memory + a_.top_k, sort_ = memory + 2 * a_.top_k;
-    found_ = memory + 3 * a_.top_k, next_ = memory + 4 * a_.top_k, entry_at_ = memory + 5 * a_.top_k;
+    const int room = a_.top_k + 1;
+    std::int32_t* memory = at_least(scratch_.order, std::max(7 * room, 2 * entries_));
+    wanted_ = memory, where_ = memory + room, sort_ = memory + 2 * room, found_ = memory + 3 * room;
+    next_ = memory + 4 * room, entry_at_ = memory + 5 * room, rest_ = memory + 6 * room;
   }
 
   // Gives the number of moves.
@@ -48,8 +49,10 @@ class GatherRow {
     for (int q = 0; q < a_.queries; ++q) {
       const int from = q * a_.top_k, to = from + a_.top_k;
       const int n = q < first ? 0 : judge_all(q);
-      if (n > 0) match(held == nullptr ? nullptr : held + from, n);
-      arrange(from, n);
+      if (n > 0) {
+        match(held == nullptr ? nullptr : held + from, n);
+        arrange(from, n);
+      }
       a_.length[row_ * a_.queries + q] = n;
       counts_.entries += n;
       fill_minus_one(ids_ + from + n, to - from - n);
@@ -87,60 +90,67 @@ class GatherRow {
     return n;
   }
 
-  // For each entry its place in `held`, or -1. Equal ids form a list, lowest place first.
+  // Note for each entry the place in `held` that it is found at, plus one; zero is nowhere. Equal
+  // ids form a list, lowest place first. Which entry is found no predictor can know: no branches.
   void match(const std::int32_t* held, int n) {
-    std::fill(found_, found_ + n, -1);
-    std::fill(entry_at_, entry_at_ + a_.top_k, -1);
-    if (held == nullptr) return;
-    for (int p = a_.top_k - 1; p >= 0; --p) {
-      if (static_cast<std::uint32_t>(held[p]) >= mapped_) continue;
-      next_[p] = heads_[held[p]];
-      heads_[held[p]] = p + 1;
+    std::fill(entry_at_, entry_at_ + a_.top_k + 1, -1);
+    next_[0] = 0;
+    for (int p = a_.top_k; held != nullptr && p > 0; --p) {
+      if (static_cast<std::uint32_t>(held[p - 1]) >= mapped_) continue;
+      next_[p] = heads_[held[p - 1]];
+      heads_[held[p - 1]] = p;
     }
+    new_ = 0;
     for (int i = 0; i < n; ++i) {
-      if (sort_[i] != kKindMiss || heads_[wanted_[i]] == 0) continue;
-      const std::int32_t place = heads_[wanted_[i]] - 1;
-      heads_[wanted_[i]] = next_[place];
-      found_[i] = place;
-      entry_at_[place] = i;
+      std::int32_t& head = heads_[wanted_[i]];
+      const std::int32_t found = sort_[i] == kKindMiss ? head : 0;
+      head = next_[found];  // a window entry's list ends: the id is window in all the row
+      found_[i] = found;
+      entry_at_[found] = i;
+      rest_[new_] = i;
+      new_ += found == 0;
     }
-    for (int p = 0; p < a_.top_k; ++p) {
+    for (int p = 0; held != nullptr && p < a_.top_k; ++p) {
       if (static_cast<std::uint32_t>(held[p]) < mapped_) heads_[held[p]] = 0;
     }
   }
 
   // What lies below `n` stays, what lies behind takes the lowest holes, the last first.
   void arrange(int from, int n) {
-    int behind = a_.top_k - 1, fresh = 0;
+    std::int32_t* rest = rest_;
+    int behind = 0;
+    for (int p = n + 1; p <= a_.top_k; ++p) behind += entry_at_[p] >= 0;
+    if (behind > 0) {
+      std::copy_backward(rest, rest + new_, rest + new_ + behind);
+      for (int p = a_.top_k; p > n; --p) {
+        if (entry_at_[p] >= 0) *rest++ = entry_at_[p];
+      }
+      rest = rest_;
+    }
+    std::uint8_t* marks = scratch_.slots.data();
+    const std::uint8_t epoch = scratch_.slots.epoch();
     for (int p = 0; p < n; ++p) {
-      int place = p;
-      if (entry_at_[p] < 0) {
-        while (behind >= n && entry_at_[behind] < 0) --behind;
-        place = behind >= n ? behind-- : -1;
-      }
-      if (place < 0) {
-        while (found_[fresh] >= 0) ++fresh;
-      }
-      const int entry = place < 0 ? fresh++ : entry_at_[place];
-      ids_[from + p] = wanted_[entry];
-      kind_[from + p] = static_cast<std::int8_t>(place < 0 ? sort_[entry] : kKindHit);
-      index_[from + p] = place < 0 ? where_[entry] : place;
-      if (place >= 0) note_hit(wanted_[entry]);
+      const bool hole = entry_at_[p + 1] < 0;
+      const int entry = hole ? *rest : entry_at_[p + 1];
+      rest += hole;
+      const std::int32_t id = wanted_[entry], found = found_[entry];
+      ids_[from + p] = id;
+      kind_[from + p] = static_cast<std::int8_t>(found > 0 ? kKindHit : sort_[entry]);
+      index_[from + p] = found > 0 ? found - 1 : where_[entry];
+      counts_.unique_hits += found > 0 && marks[id] != epoch;
+      marks[id] = found > 0 ? epoch : marks[id];
     }
   }
 
-  void note_hit(std::int32_t id) {
-    counts_.unique_hits += !scratch_.slots.has(id);
-    scratch_.slots.add(id);
-  }
-
   void list_misses() {
-    int unique = 0;
-    scratch_.first.begin(mapped_, entries_);
+    int misses = 0, unique = 0;
     for (int place = 0; place < entries_; ++place) {
-      if (kind_[place] != kKindMiss) continue;
-      ++counts_.misses;
-      const std::int32_t first = scratch_.first.note(ids_[place], place);
+      from_[misses] = place;
+      misses += kind_[place] == kKindMiss;
+    }
+    scratch_.first.begin(mapped_, entries_);
+    for (int i = 0; i < misses; ++i) {
+      const std::int32_t place = from_[i], first = scratch_.first.note(ids_[place], place);
       if (first == place) {
         from_[unique] = place;
         miss_id_[unique++] = ids_[place];
@@ -149,6 +159,7 @@ class GatherRow {
         index_[place] = first;
       }
     }
+    counts_.misses += misses;
     a_.miss_count[row_] = unique;
     fill_minus_one(from_ + unique, entries_ - unique);
     fill_minus_one(miss_id_ + unique, entries_ - unique);
@@ -161,12 +172,11 @@ class GatherRow {
     int moved = 0, copied = 0, repeated = 0;
     for (int q = 0, place = 0; q < a_.queries; ++q) {
       for (int k = 0; k < a_.top_k; ++k, ++place) {
-        switch (kind_[place]) {
-          case kKindEmpty: break;
-          case kKindHit: work_[moved] = place, moved += elsewhere || index_[place] != k; break;
-          case kKindRepeat: repeats[repeated++] = place; break;
-          default: copies[copied++] = place;
-        }
+        const bool hit = kind_[place] == kKindHit, repeat = kind_[place] == kKindRepeat;
+        work_[moved] = copies[copied] = repeats[repeated] = place;
+        moved += hit & (elsewhere | (index_[place] != k));
+        copied += !hit & !repeat & (kind_[place] != kKindEmpty);
+        repeated += repeat;
       }
     }
     std::copy(copies, copies + copied, work_ + moved);
@@ -186,7 +196,8 @@ class GatherRow {
   std::int64_t mapped_;
   int entries_;
   std::int32_t *ids_, *index_, *from_, *miss_id_, *work_, *heads_;
-  std::int32_t *wanted_, *where_, *sort_, *found_, *next_, *entry_at_;
+  std::int32_t *wanted_, *where_, *sort_, *found_, *next_, *entry_at_, *rest_;
+  int new_ = 0;
   std::int8_t* kind_;
 };
 
