@@ -71,8 +71,8 @@ def test_the_command_runs_a_configuration_file(tmp_path):
     file = tmp_path / "my.yaml"
     file.write_text("scheme: glm52-indexshare\npool: {slots: 1024}\npolicy: {use: clock}\n")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tierkv.pytest_plugin", "-p", "no:cacheprovider",
-         "--pyargs", "tierkv.testing.conformance", "--tierkv-config", str(file),
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--pyargs",
+         "tierkv.testing.conformance", "--tierkv-config", str(file),
          "--tierkv-examples", "3", "-q", "-k", "case_03 or case_20 or machine"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip

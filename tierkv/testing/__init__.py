@@ -1,11 +1,15 @@
 """Contract suites for every interface: derive a pytest class and name what is yours.
 
+Whole configurations are tested by ``pytest --pyargs tierkv.testing.conformance``.
 ``class TestMru(tierkv.testing.PolicyContract): make = Mru``. They need pytest.
 """
 
 import pytest
 
 pytest.register_assert_rewrite(
+    "tierkv.testing.audit",
+    "tierkv.testing.conformance",
+    "tierkv.testing.driver",
     "tierkv.testing.harness",
     "tierkv.testing.invariants",
     "tierkv.testing.mirror",

@@ -24,7 +24,7 @@ from tierkv.types import Selection
 T = TypeVar("T")
 
 
-class InjectedFault(Interrupted, TierError):
+class InjectedFault(Interrupted, TierError):  # noqa: N818 - of a test
     """What a tier raises when it is told to."""
 
 
@@ -240,7 +240,8 @@ class Driver(Harness):
         try:
             selection = step.reuse(layer)
         except StateError as error:
-            assert f"layer {layer}" in str(error), error
+            if f"layer {layer}" not in str(error):
+                raise AssertionError(f"which layer was refused? {error}") from error
             if plans:  # the owner was used again, so this one cannot be selected
                 raise Interrupted from None
             return None

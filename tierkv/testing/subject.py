@@ -52,7 +52,8 @@ class Subject:
     def _fit(self, shape: Shape) -> int:
         tried = [shape.slots, *range(shape.slots, 17), 24, 32, 48, 64, 96, 128, 192, 256]
         tried += [-(-n // 64) * 64 for n in (shape.top_k, shape.max_tokens, 2 * shape.max_tokens)]
-        for slots in sorted(slots for slots in set(tried) if slots >= shape.slots):
+        candidates: list[int] = sorted(count for count in set(tried) if count >= shape.slots)
+        for slots in candidates:
             try:
                 settle(self.configure(replace(shape, slots=slots)))
             except ConfigError as error:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import ClassVar
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -24,10 +25,12 @@ SEEDS = st.integers(0, 2**32 - 1)
 class Machine(RuleBasedStateMachine):
     """Every rule makes a call, or a few, on a cache and on its model, and compares all it sees."""
 
-    def __init__(self, subject: Subject) -> None:
+    subject: ClassVar[Subject]
+
+    def __init__(self) -> None:
         super().__init__()
-        self.shape = subject.shape(SHAPE)
-        self.driver = subject.driver(SHAPE)
+        self.shape = self.subject.shape(SHAPE)
+        self.driver = self.subject.driver(SHAPE)
         self.traffic = Traffic(self.driver, self.shape, 0)
         self.sound = True
         """Whether all calls ended well; what follows one that did not tells nothing."""
@@ -131,7 +134,7 @@ def run_machine(subject: Subject, examples: int, shrink: bool = True) -> None:
     """
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     run_state_machine_as_test(
-        lambda: Machine(subject),
+        type("Calls", (Machine,), {"subject": subject}),
         settings=settings(
             max_examples=examples, stateful_step_count=STEPS, derandomize=True, database=None,
             deadline=None, phases=phases, suppress_health_check=list(HealthCheck),

@@ -176,7 +176,7 @@ class TestFailures:
                     raise InjectedFault(f"layer {at}, rows [{bad}] cannot be read")
                 return read(at, rows, out)
 
-            cache.site.backing.read = fail  # type: ignore[method-assign]
+            cache.site.backing.read = fail  # type: ignore[assignment, method-assign]
             rows = [Row(lane, 42, 1, 41) for lane in lanes[:2]]
             ids = [[query(7, 8, 9, 10)], [query(31, 32, 33, 34)]]
             assert not driver.step(rows, ids), "a read failed, but the step did not"
@@ -279,12 +279,15 @@ class TestMisuse:
             row = Row(driver.admit("request", 40), 41, 1, 40)
             step = driver.begin(driver.cache.stepper_for(1, 1), [row])
             with pytest.raises(StateError, match=rf"layer {left_out}: .*every layer"), step:
-                driver.append(step, 3 - left_out, [row])
-                if left_out == 2:
-                    step.select(1, torch.tensor([[query(0, 1)]], dtype=torch.int32))
+                self._part(driver, step, row, 3 - left_out)
             driver.mirror.recount()
             assert residents(driver.cache.site.policies[1])[row.lane] == {}
             driver.step([row], [[query(1, 2, 3)]])
+
+    def _part(self, driver: Driver, step: Step, row: Row, layer: int) -> None:
+        driver.append(step, layer, [row])
+        if layer == 1:
+            step.select(1, torch.tensor([[query(0, 1)]], dtype=torch.int32))
 
     @case(15)
     def test_case_15_a_lane_in_an_open_step_is_left_alone(self, subject: Subject) -> None:

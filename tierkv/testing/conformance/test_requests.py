@@ -184,7 +184,7 @@ class TestLanes:
     @case(18)
     def test_case_18_ten_thousand_requests_leave_nothing(self, subject: Subject) -> None:
         with subject.open(replace(SHAPE, groups=((0,),))) as driver:
-            cache, given = driver.cache, {} if subject.external else {"reserve": 40}
+            cache, reserve = driver.cache, 0 if subject.external else 40
 
             def serve(count: int) -> None:
                 for number in range(count):
@@ -192,7 +192,7 @@ class TestLanes:
                         lane = driver.admit(number, 20)
                         driver.step([Row(lane, 21, 1, 20)], [[query(1, 2, 3)]])
                         driver.release(number)
-                    cache.admit(("request", number), **given)
+                    cache.admit(("request", number), reserve)
                     cache.release(("request", number))
 
             serve(300)

@@ -114,8 +114,7 @@ class TestSelections:
             lane = driver.admit("request", 2040)
             for shift in (0, 0, 1, 0):
                 ids = [(n + shift) << power for n in range(32)]
-                at = driver.cache.limits.spec and max(driver.requests["request"].length)
-                steps(driver, lane, at, [ids])
+                steps(driver, lane, max(driver.requests["request"].length), [ids])
 
     @case(9)
     def test_case_09_followers_are_served_before_hits_are_overwritten(

@@ -29,13 +29,13 @@ class Stack:
     """Of the previous step's cold picks that a step picks."""
     knee: int = 7800
     """Depth up to which the miss curve is one power law, from ``1 - again`` to ``beyond``."""
-    beyond: float = 0.131
+    beyond: float = 0.133
     """Share of cold picks from deeper than ``knee``."""
     tail: float = 0.68
     """Exponent of the power law behind the knee."""
     run: int = 8
     """Adjacent ids that are picked together where ..."""
-    run_depth: int = 6500
+    run_depth: int = 7000
     """... they lie deeper than this."""
     stride: int = 0
     """Hot ids are multiples of it; 0 scatters them."""
