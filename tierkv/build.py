@@ -172,7 +172,9 @@ def settle(config: Config) -> tuple[Limits, Footprint]:
 
 def _check_family(choices: Mapping[str, Choice], faults: Faults) -> None:
     """Refuse a part of a family among others, naming one of each."""
-    parts = [(f"{kind}.use", choices[kind]) for kind in ("planner", "server", "installer", "policy")]
+    parts = [
+        (f"{kind}.use", choices[kind]) for kind in ("planner", "server", "installer", "policy")
+    ]
     for where, choice in parts:
         for other, member in parts:
             family = member.component.family

@@ -50,8 +50,10 @@ def _epochs(cache: TieredCache, lanes: list[int]) -> list[int]:
 def again(step: Step, layer: int) -> Selection:
     """Give the layer's frozen selection; StateError if it would not equal selecting again."""
     last = step.stepper.last.get(layer)
-    why = "this stepper has no selection of it, or not any more" if last is None else ""
-    if last is None or (why := _why_not(last, step, layer)):
+    why = "no selection holds; it was rewritten, or another layer was served into its buffer"
+    if last is not None:
+        why = _why_not(last, step, layer)
+    if last is None or why:
         raise StateError(say(f"reuse, layer {layer}", why, do="select it"))
     return last.selection
 

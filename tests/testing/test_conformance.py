@@ -8,8 +8,10 @@ import pytest
 
 from tierkv.testing.conformance.cases import CASES, case
 from tierkv.testing.conformance.machine import run_machine
-from tierkv.testing.conformance.test_failures import TestFailures, TestMisuse
-from tierkv.testing.conformance.test_requests import TestDrafts, TestLanes, TestPages
+from tierkv.testing.conformance.test_failures import TestFailures
+from tierkv.testing.conformance.test_misuse import TestMisuse
+from tierkv.testing.conformance.test_pages import TestPages
+from tierkv.testing.conformance.test_requests import TestDrafts, TestLanes
 from tierkv.testing.conformance.test_selections import TestSelections
 from tierkv.testing.subject import Subject
 
@@ -17,7 +19,7 @@ __all__ = ["TestDrafts", "TestFailures", "TestLanes", "TestMisuse", "TestPages",
 
 ROOT = Path(__file__).parents[2]
 SCHEMES = {
-    "plain": {"policy": "lru"},
+    "plain": {"policy": "fifo"},  # lets hits of a step leave in it, which tells most
     "indexshare": {"scheme": "glm52-indexshare"},
     "gather": {"scheme": "dsv32-gather"},
 }

@@ -202,7 +202,7 @@ def test_a_planted_fault_is_found(monkeypatch, fault, model):
     changes = fault()
     for owner, name, change in changes if isinstance(changes, list) else [changes]:
         monkeypatch.setattr(owner, name, change)
-    subject = Subject({"policy": "lru"})
+    subject = Subject({"policy": "fifo"})
     if model == "unmodelled":
         monkeypatch.setattr(subject, "model", lambda slots: None)
     with pytest.raises(AssertionError):
@@ -210,4 +210,4 @@ def test_a_planted_fault_is_found(monkeypatch, fault, model):
 
 
 def test_without_a_fault_nothing_is_found():
-    run_machine(Subject({"policy": "lru"}), EXAMPLES, shrink=False)
+    run_machine(Subject({"policy": "fifo"}), EXAMPLES, shrink=False)

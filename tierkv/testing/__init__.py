@@ -14,7 +14,10 @@ pytest.register_assert_rewrite(
     "tierkv.testing.invariants",
     "tierkv.testing.mirror",
     "tierkv.testing.policy_contract",
+    "tierkv.testing.flaky_tier",
+    "tierkv.testing.ledger",
     "tierkv.testing.scheme_contract",
+    "tierkv.testing.serving",
     "tierkv.testing.tier_contract",
 )
 

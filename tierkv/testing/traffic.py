@@ -163,15 +163,15 @@ class Traffic(Workload):
 
     def fault(self) -> None:
         """Let the tier fail the next time it is asked."""
-        self.driver.armed = self.random.choice(["read", "write"])
+        self.driver.tier.armed = self.random.choice(["read", "write"])
 
     def look(self) -> None:
         """Check the bytes of shared pages, and read something."""
-        armed, self.driver.armed = self.driver.armed, ""
+        armed, self.driver.tier.armed = self.driver.tier.armed, ""
         if self.audit:
             self.audit.check()
         self.read()
-        self.driver.armed = armed
+        self.driver.tier.armed = armed
 
     def _has_room(self) -> bool:
         return len(self.driver.requests) < self.shape.lanes

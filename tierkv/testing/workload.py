@@ -5,7 +5,8 @@ from collections.abc import Hashable, Sequence
 
 from tierkv.errors import CapacityError
 from tierkv.testing.assemble import Shape
-from tierkv.testing.harness import Harness, Ids, Request
+from tierkv.testing.harness import Harness, Ids
+from tierkv.testing.ledger import Request
 from tierkv.testing.model import Row
 
 PADDING = Row(lane=-1, kv_len=7, q_len=2, stable=3)
