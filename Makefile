@@ -14,7 +14,7 @@ demo: .venv/.native
 	$(BIN)/tierkv run examples/glm52.yaml
 
 test: .venv/.native $(OVERLAY)/.done
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-long: .venv/.native $(OVERLAY)/.done
 	$(BIN)/python -m pytest -m ""
