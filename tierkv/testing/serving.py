@@ -77,6 +77,17 @@ class Serving(Harness):
             self._written(lane, layer, range(length), self.content(name, layer, 0, length))
         return length
 
+    def prefill(self, name: Hashable, starts: Sequence[int], end: int) -> None:
+        request = self.requests[name]
+        if self.engine and any(a < b for a, b in zip(starts, request.length, strict=True)):
+            # An engine that rewrites records outside a step must truncate, or nobody knows.
+            low, high = max(request.stable), min(request.length)
+            starts = request.length
+            if low <= high:
+                self.truncate(name, low)
+                starts = [low] * len(starts)
+        super().prefill(name, starts, end)
+
     def content(self, name: Hashable, layer: int, start: int, end: int) -> Tensor:
         prompt = self.prompts.get(name, ((), None))
         stride, known = self.spec.layouts[layer].stride, min(len(prompt[0]), end)
