@@ -105,7 +105,7 @@ class PlanRow {
   // narrow tables that place is -1 as an unsigned number.
   void begin() {
     scratch_.slots.begin(std::int64_t{1} << 16);
-    scratch_.slots.add(scratch_.slots.size() - 1);
+    scratch_.slots.add(kNarrow ? 0xffff : scratch_.slots.size() - 1);
     pages_whole_ = all_mapped();
   }
 

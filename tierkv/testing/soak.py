@@ -55,7 +55,7 @@ def draw(seed: int) -> Draw:
         "server": {"depth": chance.choice([0, 1, 2])},
         "ops": chance.choice(["native", "native", "reference"]) if NATIVE else "reference",
     }
-    top_k = min(chance.choice([1, 2, 4, 8, 16, 32]), 32)
+    top_k = chance.choice([1, 2, 4, 8, 16, 32])
     tokens = 64 if policy == "unbounded" else chance.choice([48, 64, 96])
     shape = Shape(
         lanes=3, batch=2, queries=chance.randint(1, 3), top_k=top_k, max_tokens=tokens, pages=14,
