@@ -11,6 +11,8 @@
 #include <thread>
 #include <type_traits>
 
+#include "background_thread.hpp"
+
 namespace tierkv {
 
 // Waking a helper takes as long as moving this many bytes; smaller jobs stay on the caller.
@@ -49,7 +51,7 @@ class ThreadPool {
       return;
     }
     open({[](void* context, std::int64_t i) { (*static_cast<std::remove_reference_t<F>*>(context))(i); },
-          const_cast<void*>(static_cast<const void*>(&f)), chunks, threads - 1});
+          const_cast<void*>(static_cast<const void*>(&f)), chunks, threads - 1, sched_getcpu()});
     drain(job_);
     close();
   }
@@ -60,6 +62,7 @@ class ThreadPool {
     void* context = nullptr;
     std::int64_t chunks = 0;
     int helpers = 0;
+    int caller = -1;  // the core it was on
   };
 
   static ThreadPool*& instance() {
@@ -92,6 +95,7 @@ class ThreadPool {
   }
 
   void work(int number) {
+    BackgroundThread self;
     std::unique_lock<std::mutex> lock(mutex_);
     for (std::uint64_t seen = 0;;) {
       wake_.wait(lock, [&] { return generation_ != seen; });
@@ -100,6 +104,7 @@ class ThreadPool {
       const Job job = job_;
       ++active_;
       lock.unlock();
+      self.avoid(job.caller);
       drain(job);
       lock.lock();
       if (--active_ == 0) idle_.notify_one();

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 
+#include "background_thread.hpp"
 #include "install.hpp"
 #include "policies.hpp"
 
@@ -22,6 +23,7 @@ struct Job {
   PlaceArgs place;
   InstallArgs install;
   std::chrono::microseconds delay{0};  // lets a test hold the worker up
+  int caller = -1;  // the core of the one who submitted it
   std::int64_t* failures = nullptr;  // counted up if the arguments name what does not exist
 };
 
@@ -77,6 +79,7 @@ class Worker {
     idle_.wait(lock, [&] { return number - done_.load() <= kRing; });
     --waiting_;
     ring_[number % kRing] = job;
+    ring_[number % kRing].caller = sched_getcpu();
     submitted_.store(number, std::memory_order_release);
     const bool asleep = asleep_;
     lock.unlock();
@@ -118,6 +121,7 @@ class Worker {
   }
 
   void work() {
+    BackgroundThread self;
     for (std::int64_t number = 1;; ++number) {
       if (!reached(submitted_, number, kSpin)) {
         std::unique_lock<std::mutex> lock(mutex_);
@@ -125,6 +129,7 @@ class Worker {
         wake_.wait(lock, [&] { return submitted_.load() >= number; });
         asleep_ = false;
       }
+      self.avoid(ring_[number % kRing].caller);
       run_job(ring_[number % kRing]);
       done_.store(number);  // sequentially consistent, as is waiting_: no wake-up is missed
       if (waiting_.load() > 0) {
