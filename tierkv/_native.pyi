@@ -41,6 +41,9 @@ def start_worker() -> None:
 def delay_worker(microseconds: int) -> None:
     """Hold the worker up between two jobs, for tests."""
 
+def end_worker() -> None:
+    """End the worker's thread before the next job, for tests."""
+
 def submit(threads: int, *arguments: Any) -> bool: ...
 def submit_install(threads: int, *arguments: Any) -> bool: ...
 def wait(threads: int, *arguments: Any) -> bool: ...

@@ -53,3 +53,12 @@ class Counter(IntEnum):
     BYPASSED = 11
     REUSED = 12
     MOVED = 13
+
+
+class Failure(IntEnum):
+    """What went wrong on the worker: bits of the first of a schedule's tickets."""
+
+    BAD_ARGUMENTS = 0
+    """A job named memory that does not exist."""
+    THREAD_ENDED = 1
+    """The thread was gone before it had done all jobs."""

@@ -8,7 +8,7 @@ namespace nb = nanobind;
 namespace tierkv {
 namespace {
 
-// [n] int64: failures, then the number of the last job of each buffer and group.
+// [n] int64: bits of Failure, then the number of the last job of each buffer and group.
 struct Tickets {
   std::int64_t *data, count;
 
@@ -87,6 +87,12 @@ void bind_worker(nb::module_& m) {
   m.def("delay_worker", [](int microseconds) {
     Job job;
     job.delay = std::chrono::microseconds(microseconds);
+    nb::gil_scoped_release release;
+    Worker::shared().submit(job);
+  });
+  m.def("end_worker", [] {
+    Job job;
+    job.deadly = true;
     nb::gil_scoped_release release;
     Worker::shared().submit(job);
   });

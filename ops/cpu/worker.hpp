@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "background_thread.hpp"
+#include "constants.hpp"
 #include "install.hpp"
 #include "policies.hpp"
 
@@ -23,9 +24,16 @@ struct Job {
   PlaceArgs place;
   InstallArgs install;
   std::chrono::microseconds delay{0};  // lets a test hold the worker up
+  bool deadly = false;  // lets a test end the thread
   int caller = -1;  // the core of the one who submitted it
-  std::int64_t* failures = nullptr;  // counted up if the arguments name what does not exist
+  std::int64_t* failures = nullptr;  // gets the bits of kFailure...
 };
+
+inline void report(const Job& job, int failure) {
+  if (job.failures != nullptr) {
+    __atomic_fetch_or(job.failures, std::int64_t{1} << failure, __ATOMIC_RELAXED);
+  }
+}
 
 struct PlaceWith {
   const Job& job;
@@ -39,7 +47,7 @@ struct PlaceWith {
 inline void run_job(const Job& job) {
   if (job.delay.count() > 0) std::this_thread::sleep_for(job.delay);
   const bool good = std::visit(PlaceWith{job}, job.policy) && install(job.install, 1);
-  if (!good) __atomic_fetch_add(job.failures, 1, __ATOMIC_RELAXED);
+  if (!good) report(job, kFailureBadArguments);
 }
 
 class Worker {
@@ -60,24 +68,24 @@ class Worker {
     std::lock_guard<std::mutex> lock(mutex_);
     cpu_set_t cpus;
     spin_ = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) > 1;
-    if (started_) return;
-    started_ = true;
-    std::thread([this] { work(); }).detach();
+    wanted_ = true;
+    if (!running_) begin();
   }
 
   // Give the job's number. Waits while the ring is full; without a thread the job runs here.
   std::int64_t submit(const Job& job) {
     std::unique_lock<std::mutex> lock(mutex_);
+    ++waiting_;
+    idle_.wait(lock, [&] { return submitted_.load() - done_.load() < kRing; });
+    --waiting_;
     const std::int64_t number = submitted_.load(std::memory_order_relaxed) + 1;
-    if (!started_) {
+    if (!wanted_) {
       run_job(job);
       submitted_ = number;
       done_ = number;
       return number;
     }
-    ++waiting_;
-    idle_.wait(lock, [&] { return number - done_.load() <= kRing; });
-    --waiting_;
+    if (!running_) begin();
     ring_[number % kRing] = job;
     ring_[number % kRing].caller = sched_getcpu();
     submitted_.store(number, std::memory_order_release);
@@ -109,6 +117,11 @@ class Worker {
     return worker;
   }
 
+  void begin() {
+    running_ = true;
+    std::thread([this, first = submitted_ + 1] { work(first); }).detach();
+  }
+
   bool reached(const std::atomic<std::int64_t>& counter, std::int64_t number,
                std::chrono::microseconds patience) const {
     if (counter.load(std::memory_order_acquire) >= number) return true;
@@ -120,9 +133,25 @@ class Worker {
     return false;
   }
 
-  void work() {
+  // However the thread ends, by pthread_exit or pthread_cancel: what it has not done has failed, and
+  // nobody waits for it. The next job gets a new thread.
+  struct Ending {
+    Worker& worker;
+    ~Ending() {
+      std::lock_guard<std::mutex> lock(worker.mutex_);
+      for (std::int64_t number = worker.done_ + 1; number <= worker.submitted_; ++number) {
+        report(worker.ring_[number % kRing], kFailureThreadEnded);
+      }
+      worker.done_ = worker.submitted_.load();
+      worker.running_ = worker.asleep_ = false;
+      worker.idle_.notify_all();
+    }
+  };
+
+  void work(std::int64_t first) {
+    const Ending ending{*this};
     BackgroundThread self;
-    for (std::int64_t number = 1;; ++number) {
+    for (std::int64_t number = first;; ++number) {
       if (!reached(submitted_, number, kSpin)) {
         std::unique_lock<std::mutex> lock(mutex_);
         asleep_ = true;
@@ -130,6 +159,7 @@ class Worker {
         asleep_ = false;
       }
       self.avoid(ring_[number % kRing].caller);
+      if (ring_[number % kRing].deadly) pthread_exit(nullptr);
       run_job(ring_[number % kRing]);
       done_.store(number);  // sequentially consistent, as is waiting_: no wake-up is missed
       if (waiting_.load() > 0) {
@@ -144,7 +174,7 @@ class Worker {
   std::atomic<std::int64_t> submitted_{0}, done_{0};
   std::atomic<int> waiting_{0};
   std::atomic<bool> spin_{false};
-  bool started_ = false, asleep_ = false;
+  bool wanted_ = false, running_ = false, asleep_ = false;
   Job ring_[kRing];
 };
 

@@ -176,6 +176,33 @@ def test_a_failing_policy_speaks_at_the_next_fence_and_leaves_lanes_cold(monkeyp
     run_step(cache, [0, 1, 2], CONTEXT + 6, generator, None)
 
 
+@pytest.mark.skipif(NATIVE is None, reason="installed without a compiler")
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_worker_whose_thread_ends_is_named_and_replaced(busy):
+    from tierkv import _native
+
+    inline, worker = make("clock", "native", "inline"), make("clock", "native", "worker")
+    generators = [torch.Generator().manual_seed(0) for _ in range(2)]
+    for cache in (inline, worker):
+        drive(cache, seed=6, steps=2)
+    if busy:  # the jobs of the next step queue up behind the thread's end
+        _native.delay_worker(20_000)
+    _native.end_worker()
+    step = worker, [0, 1, 2], CONTEXT + 6, generators[1], None
+    if not busy:
+        run_step(*step)
+        run_step(inline, [0, 1, 2], CONTEXT + 6, generators[0], None)
+        worker.installer.drain()
+        compare(inline, worker)
+        return
+    with pytest.raises(StateError, match=r"worker: its thread ended .* \(repeat the step\)"):
+        run_step(*step)
+    assert all(bool((policy.id_at < 0).all()) for policy in worker.site.policies)
+    run_step(*step)
+    worker.installer.drain()
+    assert any(bool((policy.id_at >= 0).any()) for policy in worker.site.policies)
+
+
 def test_one_cpu_makes_it_inline_and_says_so(monkeypatch, caplog):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
     cache = make("lru", "reference", "worker")

@@ -25,7 +25,7 @@ class WorkerSchedule(Schedule):
         groups = limits.spec.groups
         self._submit, self._submit_install, self._wait = ops.submit, ops.submit_install, ops.wait
         self.tickets = torch.zeros(1 + depth + len(groups), dtype=torch.int64)
-        """[1 + depth + groups] int64: failures, then job numbers."""
+        """[1 + depth + groups] int64: bits of Failure, then job numbers."""
         self._buffer = [1 + layer % depth for layer in range(len(limits.spec.layouts))]
         self._group = [1 + depth + group for group in range(len(groups))]
         self._fences = [

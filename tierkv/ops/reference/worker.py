@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from tierkv.constants import Failure
 from tierkv.errors import StateError, say
 from tierkv.ops.reference.move import install
 from tierkv.ops.reference.place_arc import place_arc
@@ -48,7 +49,7 @@ def submit(
     selection: list[Tensor],
     pool: list[Tensor],
 ) -> None:
-    """Place, then install. `tickets` [n] int64 holds failures, then numbers of jobs."""
+    """Place, then install. `tickets` [n] int64: bits of Failure, then numbers of jobs."""
     plan = (lanes, kind, index, miss_id, miss_from, miss_count)
     PLACE[policy](*plan, *arguments, tables, slot, count, counters)
     install(lanes, miss_from, miss_count, slot, selection, pool)
@@ -71,8 +72,12 @@ def submit_install(
 
 def wait(tickets: Tensor, buffer: int, group: int) -> None:
     """Raise for jobs that failed, once."""
-    if int(tickets[0]):
-        tickets[0] = 0
-        raise StateError(
-            say("worker", "a job named memory that does not exist", do="this is a bug, report it")
-        )
+    failed = int(tickets[0])
+    if not failed:
+        return
+    tickets[0] = 0
+    if failed & 1 << Failure.THREAD_ENDED:
+        wrong, do = "its thread ended before its work was done", "repeat the step"
+    else:
+        wrong, do = "a job named memory that does not exist", "this is a bug, report it"
+    raise StateError(say("worker", wrong, do=do))
