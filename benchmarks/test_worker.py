@@ -87,9 +87,7 @@ def test_hidden_share(benchmark, traffic, lanes, hit_rate):
 
     benchmark.pedantic(both, rounds=150 if full else 1, warmup_rounds=1)
     won = [a - b for a, b in zip(times["inline"], times["worker"], strict=True)]
-    steps = zip(
-        *[iter(spent)] * 3, strict=True
-    )  # owner: place, copy; follower: copy
+    steps = zip(*[iter(spent)] * 3, strict=True)  # owner: place, copy; follower: copy
     work = median([sum(step) for step in steps])
     benchmark.extra_info |= {
         "commit_and_install_us_a_layer": work / 2 * 1e6,
