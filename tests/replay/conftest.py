@@ -1,22 +1,7 @@
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from tierkv.cli.main import main
 from tierkv.trace import Trace
-
-
-@pytest.fixture
-def invoke():
-    """Run ``tierkv`` with these arguments in this process."""
-
-    def run(*arguments):
-        result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
 
 
 @pytest.fixture(scope="session")
