@@ -1,0 +1,2 @@
+#pragma once
+#include "exe_graph/runtime/contexts.h"
