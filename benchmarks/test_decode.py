@@ -15,7 +15,7 @@ from tierkv import config
 
 pytest.importorskip("transformers")
 
-from tierkv.build import model_mapping, settle
+from tierkv.blueprint import model_mapping, settle
 from tierkv.integrations.transformers import build_model, tiered_cache
 from tierkv.integrations.transformers.library import CACHE_ARGUMENT, DynamicCache
 
@@ -65,7 +65,7 @@ def test_decode_step(benchmark, context):
 
         benchmark.pedantic(step, rounds=STEPS, warmup_rounds=1)
         torch.testing.assert_close(logits["tierkv"], logits["sdpa"], atol=1e-5, rtol=0)
-        predicted = settle(settings)[1].device
+        predicted = settle(settings).footprint.device
         device_bytes = tiered.tiered.stats().device_bytes
         assert device_bytes == pytest.approx(predicted, rel=0.01)
         benchmark.extra_info |= {

@@ -36,8 +36,8 @@ def noop_cache(schedule):
     settings = config.read(
         {"pool": {"slots": 64}, "installer": {"schedule": schedule}}, model=SPEC, max_tokens=16_384
     )
-    settings.registry.add("ops", "noop", Ops("noop", "tierkv_noop", start_worker=lambda: None))
-    return build.build(attrs.evolve(settings, general=attrs.evolve(settings.general, ops="noop")))
+    ops = Ops("noop", "tierkv_noop", start_worker=lambda: None)
+    return build.build(attrs.evolve(settings, ops=config.Choice("noop", ops, None)))
 
 
 @pytest.mark.parametrize("schedule", ["inline", "worker"])

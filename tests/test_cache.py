@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 
+from tierkv.cache import TieredCache
 from tierkv.errors import CapacityError, ShapeError, StateError, TierError
 from tierkv.testing.assemble import Shape, assemble, choice
 from tierkv.testing.harness import Harness
@@ -368,3 +369,23 @@ def test_close_twice_is_fine():
     cache = assemble(SHAPE, backing="file")
     cache.close()
     cache.close()
+
+
+@pytest.mark.parametrize("ends", ["close", "goes"])
+def test_memory_goes_back_once_an_accelerator_is_done_with_it(monkeypatch, ends):
+    order = []
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda device: order.append(str(device)))
+    cache = assemble(replace(SHAPE, pages=7))
+    limits = replace(cache.limits, device=torch.device("cuda", 0))
+    cache = TieredCache(
+        replace(cache.site, limits=limits), cache.planner, cache.server, cache.installer,
+        cache.footprint,
+    )  # fmt: skip
+    monkeypatch.setattr(cache.installer, "drain", lambda lanes=None: order.append("drain"))
+    monkeypatch.setattr(cache.site.backing, "close", lambda: order.append("backing"))
+    if ends == "close":
+        cache.close()
+    else:
+        del cache
+        gc.collect()
+    assert order == ["drain", "cuda:0", "backing"][: 3 if ends == "close" else 2]

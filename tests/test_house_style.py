@@ -99,6 +99,11 @@ def is_operator_file(source: Source) -> bool:
     return source.name.startswith("tierkv/ops/")
 
 
+def may_read_environment(source: Source) -> bool:
+    """The doctor's subject is the environment it finds."""
+    return source.name == "tierkv/cli/checks.py"
+
+
 def long_files(source: Source) -> Iterator[str]:
     lines = len(source.text.splitlines())
     if lines > FILE_HARD:
@@ -152,6 +157,8 @@ def swallowed_errors(source: Source) -> Iterator[str]:
 
 
 def environment_reads(source: Source) -> Iterator[str]:
+    if may_read_environment(source):
+        return
     for node in source.nodes(ast.Attribute, ast.ImportFrom):
         if reads_environment(node):
             yield source.at(node, "reads the environment (make it configuration)")

@@ -157,6 +157,22 @@ FAULTS = {
         MRU.replace('"policy", "mru"', '"polisy", "mru"'),
         "unknown kind, got 'polisy'; known tier, policy",
     ),
+    "operators that are none": (
+        HOOK + "def tierkv_register(registry): registry.add('ops', 'mine', object)",
+        "ops mine of tierkv-mru 1.2: must be of type Ops or a class derived from it",
+    ),
+    "the operators' own class": (
+        "from tierkv.ops import Ops\n"
+        + HOOK
+        + "def tierkv_register(registry): registry.add('ops', 'mine', Ops)",
+        "ops mine of tierkv-mru 1.2: must be of type Ops or a class derived from it",
+    ),
+    "operators whose options are no attrs class": (
+        "from tierkv.ops import Ops\nclass Mine(Ops): Options = dict\n"
+        + HOOK
+        + "def tierkv_register(registry): registry.add('ops', 'mine', Mine)",
+        "Mine.Options must be an attrs class",
+    ),
     "not a policy": (MRU.replace('"mru", Mru', '"mru", object()'), "policy mru"),
     "no class at all": (MRU.replace('"mru", Mru', '"mru", "Mru"'), "policy mru"),
 }

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Hashable, Sequence
 from types import TracebackType
 
+import torch
 from torch import Tensor
 
 from tierkv import requests
@@ -57,7 +58,8 @@ class TieredCache:
         """Those with an open step."""
         self.after_step: Callable[[Step], None] | None = None
         """Called with each step that ended well, before its buffers are used again."""
-        weakref.finalize(self, installer.drain)  # background work names memory that goes with it
+        # What is pending names memory that goes with the cache.
+        weakref.finalize(self, _finish, installer, site.limits.device)
 
     def admit(
         self,
@@ -187,8 +189,8 @@ class TieredCache:
         return snapshot(self)
 
     def close(self) -> None:
-        """Give all memory back; twice is fine."""
-        self.installer.drain()
+        """Give all memory back, once nothing uses it any more; twice is fine."""
+        _finish(self.installer, self.limits.device)
         self.offload.close()
         self.site.backing.close()
         self.site.pool.close()
@@ -216,3 +218,13 @@ class TieredCache:
         prompt = self.lanes.prompts.get(lane)
         if prompt is not None:
             self.paging.name(lane, prompt.tokens[: self.lanes.written(lane)], prompt.salt)
+
+
+def _finish(installer: Installer, device: torch.device) -> None:
+    """Wait on the host for background work and, on an accelerator, for every launch.
+
+    Draining only orders launches there; memory given back may be had by anyone.
+    """
+    installer.drain()
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)

@@ -10,6 +10,7 @@ from tierkv import __version__, core_plugin, yaml_file
 from tierkv.constants import MAX_PAGE, MAX_ROWS, MIN_PAGE
 from tierkv.errors import ConfigError, Faults, say, show
 from tierkv.external import External
+from tierkv.interfaces import NoOptions
 from tierkv.registry import CORE, Registry
 from tierkv.structure import Bytes, keys_of, structure, unknown_keys
 
@@ -20,10 +21,14 @@ DEFAULTS: dict[str, Any] = {
     "planner": {"use": "table"},
     "server": {"use": "copy"},
     "installer": {"use": "copy"},
+    "ops": {"use": "auto"},
 }
 KINDS = {"backing": "tier", "pool": "tier"} | {
-    kind: kind for kind in ("policy", "planner", "server", "installer")
+    kind: kind for kind in ("policy", "planner", "server", "installer", "ops")
 }
+AUTO = "auto"
+"""Beside the registered ``ops``: the device decides."""
+DOCTOR = "see tierkv doctor"
 
 
 @attrs.frozen
@@ -77,8 +82,6 @@ class General:
     """Where pool, tables and selections lie; torch's name of it."""
     debug: bool = False
     """Check on every step what is otherwise the caller's word; slow."""
-    ops: str = "auto"
-    """Operators: ``reference``, ``native``, a plugin's; ``auto`` takes the fastest that fits."""
 
     def __attrs_post_init__(self) -> None:
         _within(lanes=[self.lanes], max_tokens=[self.max_tokens], queries=[self.queries])
@@ -102,6 +105,10 @@ class Choice:
     component: Any
     options: Any
 
+    def among(self, variants: Mapping[str, Any]) -> "Choice":
+        """Give the same with the component that stands in for it, if there is one."""
+        return attrs.evolve(self, component=variants.get(self.name, self.component))
+
 
 @attrs.frozen
 class Config:
@@ -115,6 +122,8 @@ class Config:
     pool: Pool
     choices: Mapping[str, Choice]
     """``backing``, ``pool``, ``policy``, ``planner``, ``server``, ``installer``."""
+    ops: Choice
+    """Operators; the component is None for ``auto``."""
     blocks: External | None = None
     """An engine's own pages and records instead of ``backing``."""
 
@@ -165,8 +174,6 @@ def _resolve(raw: dict[str, Any], registry: Registry, faults: Faults) -> Config:
     model = merged.pop("model", None)
     parts = {name: merged.pop(name) for name in DEFAULTS}
     general = faults.attempt(structure, "", merged, General)
-    if general is not None:
-        faults.attempt(_check_ops, registry, general.ops)
     choices, own = {}, {}
     for name, section in parts.items():
         keys = {"backing": Backing, "pool": Pool}.get(name)
@@ -174,18 +181,21 @@ def _resolve(raw: dict[str, Any], registry: Registry, faults: Faults) -> Config:
         if chosen is not None:
             choices[name], own[name] = chosen
     faults.check()
-    variants = choices["planner"].component.variants
-    policy = choices["policy"]
-    component = variants.get(policy.name, policy.component)
-    choices["policy"] = attrs.evolve(policy, component=component)
-    return Config(general, registry, model, own["backing"], own["pool"], choices)
+    choices["policy"] = choices["policy"].among(choices["planner"].component.variants)
+    ops = choices.pop("ops")
+    return Config(general, registry, model, own["backing"], own["pool"], choices, ops)
 
 
-def _check_ops(registry: Registry, name: str) -> None:
-    known = ["auto", *registry.names("ops")]
-    if name not in known:
-        do = "it is not built here, see tierkv doctor" if name == "native" else ""
-        raise ConfigError(say("ops", "unknown operators", got=name, known=known, do=do))
+def _component(registry: Registry, name: str, use: str) -> Any:
+    """Give what a section names; None for operators that the device will decide on."""
+    if name != "ops":
+        return registry.get(f"{name}.use", KINDS[name], use)
+    if use == AUTO:
+        return None
+    if use == "native" and use not in registry.components("ops"):
+        known = [AUTO, *registry.names("ops")]
+        raise ConfigError(say("ops.use", "is not built here", got=use, known=known, do=DOCTOR))
+    return registry.get("ops.use", "ops", use, [AUTO])
 
 
 def _over(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,23 +219,24 @@ def _shared_keys(section: str) -> set[str]:
 
 
 def _choose(registry: Registry, name: str, section: Any, keys: type | None) -> tuple[Choice, Any]:
-    kind = KINDS[name]
+    names = registry.names(KINDS[name])
     if not isinstance(section, Mapping):
         wrong = f"expected a mapping or a name, got {show(section)}"
-        raise ConfigError(say(name, wrong, known=registry.names(kind)))
+        raise ConfigError(say(name, wrong, known=names))
     use = section.get("use")
     if not isinstance(use, str):
         wrong = f"expected text, got {show(use)}"
-        raise ConfigError(say(f"{name}.use", wrong, known=registry.names(kind)))
-    component = registry.get(f"{name}.use", kind, use)
+        raise ConfigError(say(f"{name}.use", wrong, known=names))
+    component = _component(registry, name, use)
+    kind = component.Options if component else NoOptions
     shared = sorted(_shared_keys(name))
-    options = keys_of(component.Options)
+    options = keys_of(kind)
     faults = Faults()
     for line in unknown_keys(name, section, ["use", *shared, *options]):
         faults.add(line)
     given = {key: section[key] for key in section if key in shared}
     own = faults.attempt(structure, name, given, keys) if keys else None
     given = {key: section[key] for key in section if key in options}
-    chosen = faults.attempt(structure, name, given, component.Options)
+    chosen = faults.attempt(structure, name, given, kind)
     faults.check()
     return Choice(use, component, chosen), own

@@ -1,6 +1,6 @@
 """What a model's KV looks like: parts, records, layer groups. Static, built once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import torch
@@ -93,6 +93,15 @@ class KVLayout:
         """
         slices = self.slices(records)
         return {part.name: slices[part.name].view(part.dtype) for part in self.tiered}
+
+    def pack(self, parts: Mapping[str, Tensor]) -> Tensor:
+        """Give whole records [..., stride] uint8 of all tiered parts, zero between them."""
+        rows = [parts[part.name].view(torch.uint8) for part in self.tiered]
+        gaps = [_round_up(part.nbytes) - part.nbytes for part in self.tiered]
+        return torch.cat(
+            [torch.nn.functional.pad(row, (0, gap)) if gap else row
+             for row, gap in zip(rows, gaps, strict=True)], -1
+        )  # fmt: skip
 
     def slices(self, records: Tensor) -> dict[str, Tensor]:
         """Give the tiered parts' bytes: part name -> [..., bytes] uint8, views of `records`."""

@@ -5,6 +5,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
 
+import attrs
 import pluggy
 
 from tierkv import hookspecs
@@ -108,14 +109,17 @@ class Registry:
         self._components[kind][name] = component
         self._origin[kind, name] = origin
 
-    def get(self, where: str, kind: str, name: str) -> Any:
-        """Give a component; ConfigError with the known names if there is none."""
-        known = self._components[kind]
-        if name not in known:
-            raise ConfigError(
-                say(where, f"unknown {kind}", got=name, known=sorted(known), do=self._hint())
-            )
-        return known[name]
+    def get(self, where: str, kind: str, name: str, known: Iterable[str] = ()) -> Any:
+        """Give a component; ConfigError if there is none, with the registered names and `known`."""
+        components = self._components[kind]
+        if name not in components:
+            names = [*known, *sorted(components)]
+            raise ConfigError(say(where, f"unknown {kind}", got=name, known=names, do=self._hint()))
+        return components[name]
+
+    def components(self, kind: str) -> Mapping[str, Any]:
+        """Components of a kind by name, in the order in which they were registered."""
+        return self._components[kind]
 
     def names(self, kind: str) -> dict[str, str]:
         """Registered names of a kind -> the distribution that brought it."""
@@ -168,14 +172,25 @@ class Registry:
 
 def _unfit(kind: str, component: Any) -> str:
     """Say why `component` cannot be one of its kind; empty if it can."""
-    wanted = INTERFACES.get(kind, Mapping if kind == "scheme" else Ops)
-    if kind not in INTERFACES:
-        fits = isinstance(component, wanted)
-        return "" if fits else f"must be of type {wanted.__name__}, got {show(component)}"
+    if kind == "scheme":
+        fits = isinstance(component, Mapping)
+        return "" if fits else f"must be of type Mapping, got {show(component)}"
+    if kind == "ops":
+        return _unfit_ops(component)
+    wanted = INTERFACES[kind]
     if not isinstance(component, type) or not issubclass(component, wanted):
         return f"must be a class derived from tierkv.{wanted.__name__}, got {show(component)}"
     lacks = sorted(getattr(component, "__abstractmethods__", ()))
     return f"{component.__name__} does not implement {', '.join(lacks)}" if lacks else ""
+
+
+def _unfit_ops(component: Any) -> str:
+    if isinstance(component, Ops):
+        return ""
+    if not isinstance(component, type) or not issubclass(component, Ops) or component is Ops:
+        return f"must be of type Ops or a class derived from it, got {show(component)}"
+    fits = attrs.has(component.Options)
+    return "" if fits else f"{component.__name__}.Options must be an attrs class"
 
 
 class Registrar:
@@ -189,8 +204,8 @@ class Registrar:
         """Register `component` of a kind under a kebab-case name.
 
         Kinds ``tier``, ``policy``, ``planner``, ``server``, ``installer`` take a class with the
-        interface of that name, ``ops`` an :class:`~tierkv.ops.Ops`, ``scheme`` a mapping like a
-        configuration, whose values are defaults.
+        interface of that name, ``ops`` an :class:`~tierkv.ops.Ops` or a class derived from it,
+        ``scheme`` a mapping like a configuration, whose values are defaults.
         """
         self._registry.add(kind, name, component, self._origin)
         self.added.append((kind, name))

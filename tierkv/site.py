@@ -1,6 +1,6 @@
 """What planners, servers and installers are built from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -23,8 +23,14 @@ class Site:
     """One a group."""
     counters: Tensor
     """[groups, len(Counter)] int64, on the device."""
+    counters_of: tuple[Tensor, ...]
+    """One a group, its row of ``counters``: the very tensor that its policy has. To a compiler two
+    views of one memory are two inputs that alias."""
+    _pools: dict[int, Tensor] = field(default_factory=dict)
 
     def pool_view(self, layer: int) -> Tensor:
-        """Give a layer's pool as [lanes, P, stride] uint8."""
-        view: Tensor = self.pool.view(layer)  # type: ignore[attr-defined]  # probed at build
-        return view.view(self.limits.lanes, -1, view.shape[1])
+        """Give a layer's pool as [lanes, P, stride] uint8, the same tensor to all."""
+        if layer not in self._pools:
+            view: Tensor = self.pool.view(layer)  # type: ignore[attr-defined]  # probed at build
+            self._pools[layer] = view.view(self.limits.lanes, -1, view.shape[1])
+        return self._pools[layer]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from tierkv import frozen, refusals
+from tierkv import captured, ending, frozen, refusals
 from tierkv.constants import Counter
 from tierkv.errors import ShapeError, StateError, say
 from tierkv.store import Records
@@ -23,6 +23,9 @@ class Step:
 
     A step touches any of the model's layer groups, each whole. One that ends with an error leaves
     its lanes cold in the groups it touched and their lengths where they were; it may be repeated.
+
+    Its launches may be captured into a graph, between ``begin`` and the end of a step: the captured
+    part ends with :meth:`join`, and :meth:`replay` runs it, in this step and in later ones.
     """
 
     def __init__(
@@ -33,7 +36,8 @@ class Step:
         """Host copies of the batch: lanes, kv_len, q_len, stable."""
         self.stepper = stepper
         self.cache = stepper.cache
-        self._touchable = touchable
+        self.touchable = touchable
+        """Of each group, whether the step may touch it."""
         spec = self.cache.limits.spec
         self.missing = [{part.name for part in layout.parts} for layout in spec.layouts]
         """Parts of each layer that were not appended yet."""
@@ -62,9 +66,9 @@ class Step:
         self.cache.opened.remove(self.stepper)
         unfinished = "" if error else refusals.unfinished(self)
         if error or unfinished:
-            self._abandon()
+            ending.abandon(self)
         else:
-            self._advance()
+            ending.advance(self)
         if unfinished:
             raise StateError(unfinished)
 
@@ -84,7 +88,7 @@ class Step:
         """
         cache, stepper = self.cache, self.stepper
         group = cache.group_of("append", layer)
-        if not self._touchable[group]:
+        if not self.touchable[group]:
             raise StateError(refusals.group(f"append, layer {layer}", self, group))
         if records is None:
             records = cache.store.written("append", layer, self.batch.rows)
@@ -154,6 +158,33 @@ class Step:
         self.selected[layer] = True
         return selection
 
+    def join(self) -> None:
+        """Let what is launched next come after all that runs beside the step.
+
+        The last call of what is captured into a graph or compiled: no side stream may outlive it.
+        Elsewhere the next ``begin`` does it.
+        """
+        self.cache.installer.drain()
+
+    def replay(self, recorded: Step, run: Callable[[], None]) -> None:
+        """Do what another step did while it was captured, or this one: capturing runs nothing.
+
+        Parameters
+        ----------
+        recorded
+            The step that was captured, on the same stepper.
+        run
+            Launches the captured work, as a graph's ``replay`` does.
+
+        Raises
+        ------
+        StateError
+            If this step may not do the same; nothing was launched.
+        """
+        if recorded is not self:
+            captured.take_over(self, recorded)  # first: a failure may leave half of it
+        run()
+
     def part(self, layer: int, name: str) -> Tensor:
         """Give a device part, [pages, page, width], to be read with ``batch.block_table``."""
         parts = self.cache.store.device[layer]
@@ -168,36 +199,6 @@ class Step:
         fresh = self.stepper.fresh_parts[layer]
         if self.selected[layer] or not self.missing[layer].isdisjoint(fresh):
             raise StateError(refusals.select(f"{verb}, layer {layer}", self, layer))
-
-    def _advance(self) -> None:
-        """Record what the step has written."""
-        lanes = self.cache.lanes
-        for number in self.touched:
-            for lane, kv_len, q_len, stable in live_rows(self):
-                first = max(kv_len - q_len, 0)
-                frozen.expire(self.cache, number, lane, first)
-                lanes.rewrite(lane, first)
-                lanes.advance(lane, number, kv_len, stable)
-        frozen.overwrite(self.stepper, self.served)
-        frozen.freeze(self)
-        if self.cache.after_step is not None:
-            self.cache.after_step(self)
-
-    def _abandon(self) -> None:
-        """Leave no lie behind: the lanes are cold, and short of what the step may have changed."""
-        rows = live_rows(self)
-        lanes = [row[0] for row in rows]
-        try:
-            self.cache.installer.drain(lanes)
-        finally:
-            for number in self.touched:
-                self.cache.site.policies[number].forget(lanes)
-                for lane, kv_len, q_len, _ in rows:
-                    first = max(kv_len - q_len, 0)
-                    frozen.expire(self.cache, number, lane, first)
-                    self.cache.lanes.cut(lane, number, first)
-            groups = (self.cache.limits.spec.groups[number] for number in self.touched)
-            frozen.overwrite(self.stepper, [layer for group in groups for layer in group.layers])
 
     def _plan(self, layer: int, group: int, ids: Tensor | None) -> Plan:
         cache = self.cache
@@ -216,8 +217,3 @@ class Step:
         if plan is None or ids is not None:
             raise StateError(refusals.follower(layer, self.cache.owner_of[layer], plan))
         return plan
-
-
-def live_rows(step: Step) -> list[tuple[int, int, int, int]]:
-    """Give (lane, kv_len, q_len, stable) of the rows that are not padding."""
-    return [row for row in zip(*step.rows.values(), strict=True) if row[0] >= 0]

@@ -22,7 +22,7 @@ class Store:
     def __init__(self, limits: Limits, ops: Ops, backing: Tier) -> None:
         self._layouts, self._page = limits.spec.layouts, limits.page
         self._parts = [{part.name: part for part in layout.parts} for layout in self._layouts]
-        self._append = ops.append
+        self._append, self._packs = ops.append, ops.packs
         self._backing, self._external = backing, limits.external
         self.device: list[dict[str, Tensor]] = [
             {part.name: _device_part(part, limits) for part in layout.device}
@@ -114,6 +114,12 @@ class Store:
     ) -> None:
         """Append by slices made here: a graph may not mutate views of another dtype it is given."""
         layout = self._layouts[layer]
+        if self._packs:
+            if len(parts) < len(layout.tiered):
+                # No `say`: a compiler's trace could not follow it.
+                raise StateError("append: in a graph with these operators tiered parts come together")
+            self._append([layout.pack(parts)], rows, [records], [self._base[layer]])
+            return
         kept, written = layout.slices(records), layout.slices(self._base[layer])
         self._append(
             [part.view(torch.uint8) for part in parts.values()],

@@ -29,6 +29,7 @@ def warm(cache: TieredCache, request: Hashable, layer: int, ids: Tensor) -> None
         raise ShapeError(say(where, f"ids must be int32 [n, K], K at most {top_k}", got=got))
     if cache.lanes.open:
         raise StateError(say(where, "a step is open", do="end it first"))
+    cache.installer.drain()  # pending work reads the batch and counts, both written here
     length = int(cache.lanes.length[lane, list(layers)].min())
     padded = torch.full((len(rows), top_k), -1, dtype=torch.int32, device=cache.limits.device)
     padded[:, : rows.shape[1]] = rows

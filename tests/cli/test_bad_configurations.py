@@ -56,7 +56,19 @@ CASES = {
     "list for a component": ("policy: [lru]", ("policy: ", "a mapping or a name", "['lru']")),
     "nothing for a component": ("pool:", ("pool: ", "a mapping or a name", "None", "device")),
     "pool that cannot be addressed": ("pool: file", ("pool.use: ", "'file'", "device, host")),
-    "operators": ("ops: natve", ("ops: ", "'natve'", "known auto, ", "reference")),
+    "operators": ("ops: natve", ("ops.use: ", "'natve'", "known auto, ", "reference")),
+    "option of operators": ("ops: {use: reference, mode: a}", ("ops: ", "key mode", "known use")),
+    "option without operators": ("ops: {mode: eager}", ("ops: ", "key mode", "known use")),
+    "list for operators": ("ops: [native]", ("ops: ", "a mapping or a name", "['native']")),
+    "number for operators": ("ops: {use: 3}", ("ops.use: ", "text", "3", "reference")),
+    "side stream without streams": (
+        "installer: {schedule: side-stream}",
+        ("installer.schedule: ", "side-stream needs a device with streams", "known inline, worker"),
+    ),
+    "side stream without streams, of a plugin": (
+        "scheme: dsv32-gather\ninstaller: {schedule: side-stream}",
+        ("installer.schedule: ", "side-stream needs a device with streams", "known inline, worker"),
+    ),
     "schedule": ("installer: {schedule: thread}", ("installer.schedule: ", "thread", "inline")),
     "hash": ("policy: {hash: md5}", ("policy.hash: ", "'md5'", "multiplicative, low-bits")),
     "zero slots": ("pool: {slots: 0}", ("pool.slots: ", NUMBER, "0")),
@@ -180,8 +192,8 @@ WHOLE = {
     "own tag": (f"{SCHEME}lanes: !three 3", ("bad.yaml:2: ", "a tag is not allowed", "!three")),
 }
 ALL = {name: (SCHEME + case[0], *case[1:]) for name, case in CASES.items()} | WHOLE
-del ALL["scheme"], ALL["scheme is a list"]  # theirs is the first line
-ALL |= {name: CASES[name] for name in ("scheme", "scheme is a list")}
+OWN = ("scheme", "scheme is a list", "side stream without streams, of a plugin")
+ALL |= {name: CASES[name] for name in OWN}  # theirs is the first line
 
 
 def check_lines(text, expected):

@@ -229,3 +229,32 @@ def test_in_a_process_of_its_own(tmp_path):
     (tmp_path / "bad.yaml").write_text("lanez: 3")
     bad = process("check", tmp_path / "bad.yaml")
     assert (bad.returncode, bad.stdout, len(bad.stderr.splitlines())) == (2, "", 1)
+
+
+OPERATORS = """
+    import attrs
+    from tierkv import hookimpl
+    from tierkv.ops import Ops
+
+    @attrs.frozen
+    class Options:
+        mode: str = "eager"
+
+    class Mine(Ops):
+        Options = Options
+
+        def __init__(self, options, limits):
+            super().__init__(f"mine in mode {options.mode}", "tierkv_reference")
+
+    @hookimpl
+    def tierkv_register(registry):
+        registry.add("ops", "mine", Mine)
+"""
+
+
+def test_operators_with_options(invoke, distribution, nothing_allocated, tmp_path):
+    distribution("tierkv-mine", OPERATORS)
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"{SCHEME}ops: {{use: mine, mode: graph}}")
+    assert json.loads(invoke("check", path, "--json").output)["ops"] == "mine in mode graph"
+    assert "ops mine" in invoke("plugins").output

@@ -31,9 +31,8 @@ def test_this_machine(invoke):
     result = invoke("doctor", "--json")
     report = json.loads(result.output)
     assert result.exit_code == (0 if report["good"] else 1)
-    assert [check["check"].replace(" ", "_") for check in report["checks"]] == [
-        check.__name__ for check in CHECKS
-    ]
+    names = [check["check"].replace(" ", "_") for check in report["checks"]]
+    assert names[: len(CHECKS)] == [check.__name__ for check in CHECKS]
     for check in report["checks"]:
         assert check["status"] in ("ok", "warn", "fail")
         assert check["found"]
@@ -44,7 +43,7 @@ def test_this_machine(invoke):
 
 def test_people_get_a_line_a_check(invoke):
     lines = invoke("doctor").output.splitlines()
-    assert sum(line.startswith(("ok", "warn", "fail")) for line in lines) == len(CHECKS)
+    assert sum(line.startswith(("ok", "warn", "fail")) for line in lines) >= len(CHECKS)
 
 
 def test_a_broken_plugin_fails(invoke, distribution):
@@ -82,19 +81,109 @@ class TestTransformers:
         assert f'transformers = ["transformers{wanted}"]' in (ROOT / "pyproject.toml").read_text()
 
 
+BACKEND = """
+    from tierkv import hookimpl
+    from tierkv.finding import Finding, Status
+    from tierkv.ops import Ops
+
+    class Mine(Ops):
+        @classmethod
+        def doctor(cls):
+            {}
+
+    @hookimpl
+    def tierkv_register(registry):
+        registry.add("ops", "mine", Mine)
+"""
+
+
+class TestOperators:
+    """What a plugin's backend says of itself."""
+
+    @pytest.mark.parametrize(
+        ("code", "status", "line"),
+        [
+            ('return Finding(Status.OK, "version 3")', 0, "ok    operators mine     version 3"),
+            ('return Finding(Status.FAIL, "no library", "build it")', 1,
+             "fail  operators mine     no library"),
+            ('raise OSError("no such device")', 1,
+             "fail  operators mine     OSError: no such device"),
+        ],
+    )  # fmt: skip
+    def test_a_finding(self, invoke, distribution, monkeypatch, code, status, line):
+        good = (checks.python, checks.torch)
+        monkeypatch.setattr("tierkv.cli.doctor.CHECKS", good)
+        distribution("tierkv-mine", BACKEND.format(code))
+        result = invoke("doctor")
+        assert result.exit_code == status
+        assert line.split() in [told.split() for told in result.output.splitlines()]
+
+    def test_nothing_to_say(self, invoke):
+        assert "operators reference" not in invoke("doctor").output
+
+    def test_nothing_is_asked_without_torch(self, invoke, distribution, monkeypatch):
+        monkeypatch.setitem(sys.modules, "torch", None)
+        monkeypatch.setattr("tierkv.cli.doctor.CHECKS", (checks.torch,))
+        distribution("tierkv-mine", BACKEND.format('return Finding(Status.OK, "version 3")'))
+        result = invoke("doctor")
+        assert result.exit_code == 1
+        assert "operators mine" not in result.output
+
+
 class TestTorchNpu:
-    def test_without_its_runtime(self, version, monkeypatch, tmp_path):
+    @pytest.fixture(autouse=True)
+    def _environment(self, version, monkeypatch, tmp_path):
         version("torch_npu", "2.9.0")
         monkeypatch.setattr(checks, "_CANN", tmp_path / "none")
+        for name in (checks._HOME, checks._CUSTOM, checks._AUTOLOAD):
+            monkeypatch.delenv(name, raising=False)
+
+    def test_without_its_runtime(self):
         finding = checks.torch_npu()
         assert finding.status is Status.FAIL
-        assert "2.9.0, without CANN" in finding.found
+        assert finding.found == "2.9.0, without CANN; import torch loads it, and fails"
+        assert "install CANN" in finding.do
+        assert "export TORCH_DEVICE_BACKEND_AUTOLOAD=0" in finding.do
         assert "pip uninstall torch_npu" in finding.do
 
-    def test_with_its_runtime(self, version, monkeypatch, tmp_path):
-        version("torch_npu", "2.9.0")
+    def test_without_its_runtime_and_not_loaded(self, monkeypatch):
+        monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+        finding = checks.torch_npu()
+        assert finding.status is Status.WARN
+        assert "2.9.0, without CANN; with TORCH_DEVICE_BACKEND_AUTOLOAD=0" in finding.found
+        assert "the CPU alone works" in finding.found
+        assert "unset TORCH_DEVICE_BACKEND_AUTOLOAD for device npu" in finding.do
+
+    def test_with_a_runtime_that_is_not_in_the_environment(self, monkeypatch, tmp_path):
         monkeypatch.setattr(checks, "_CANN", tmp_path)
-        assert checks.torch_npu().status is Status.OK
+        finding = checks.torch_npu()
+        assert finding.status is Status.FAIL
+        assert f"ASCEND_HOME_PATH is not set, though there is {tmp_path}" in finding.found
+        assert f"source CANN's set_env.sh, below {tmp_path}" in finding.do
+
+    def test_with_a_runtime_that_is_gone(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path / "gone"))
+        finding = checks.torch_npu()
+        assert finding.status is Status.FAIL
+        assert f"ASCEND_HOME_PATH names no directory, {tmp_path / 'gone'}" in finding.found
+
+    def test_with_its_runtime(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
+        finding = checks.torch_npu()
+        assert finding.status is Status.OK
+        assert finding.found == f"2.9.0, CANN in {tmp_path}"
+
+    def test_operators_that_do_not_come_with_it(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
+        monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", f"{tmp_path}:")
+        finding = checks.torch_npu()
+        assert finding.status is Status.OK
+        assert finding.found.endswith(f"operators in {tmp_path}")
+        monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", f"{tmp_path}:{tmp_path}/gone")
+        finding = checks.torch_npu()
+        assert finding.status is Status.WARN
+        assert f"ASCEND_CUSTOM_OPP_PATH names no directory, {tmp_path}/gone" in finding.found
+        assert "set_env.bash" in finding.do
 
     def test_it_is_never_imported(self, tmp_path):
         (tmp_path / "torch_npu.py").write_text("raise SystemExit('imported')")
@@ -164,11 +253,13 @@ class TestMachine:
         assert finding.status is status
         assert do in finding.do
 
-    def test_a_torch_that_does_not_import(self, monkeypatch):
+    def test_a_torch_that_does_not_import(self, monkeypatch, invoke):
         monkeypatch.setitem(sys.modules, "torch", None)
         finding = checks.torch()
         assert finding.status is Status.FAIL
         assert "reinstall torch" in finding.do
+        monkeypatch.setattr("tierkv.cli.doctor.CHECKS", (checks.torch, checks.cpus))
+        assert "fail  cpus   needs torch" in invoke("doctor").output
 
 
 def test_versions_are_read_from_metadata():

@@ -196,3 +196,36 @@ def test_case_17_rows_past_two_gibibytes(kind):
     assert torch.equal(out, records[[2, 0]])
     assert torch.equal(tier.view(1)[-1], records[0])
     tier.close()
+
+
+# --- main memory of a cache on an accelerator ---
+
+
+class Elsewhere(HostTier):
+    """As if the cache were on another device; here its memory is what it is."""
+
+    def __init__(self, options, limits):
+        super().__init__(options, limits)
+        self.device = torch.device("cuda", 0)
+
+    def memory(self, rows, stride):
+        return torch.zeros((rows, stride), dtype=torch.uint8)
+
+
+def test_the_host_waits_for_kernels_that_may_write_its_memory(monkeypatch):
+    waited = []
+    monkeypatch.setattr(torch.accelerator, "synchronize", waited.append)
+    rows, records = torch.arange(4), torch.ones((4, 64), dtype=torch.uint8)
+    for kind, times in ((HostTier, 0), (Elsewhere, 2)):
+        tier = made(kind)
+        tier.allocate(ROWS, STRIDES)
+        tier.write(0, rows, records)
+        tier.read(0, rows, torch.empty_like(records))
+        assert waited == [torch.device("cuda", 0)] * times
+
+
+def test_records_are_read_to_where_they_are_wanted():
+    tier = made(DeviceTier)
+    tier.allocate(ROWS, STRIDES)
+    out = torch.empty((4, 64), dtype=torch.uint8, device="meta")
+    tier.read(0, torch.arange(4), out).wait()

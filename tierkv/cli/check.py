@@ -9,9 +9,7 @@ from tierkv.cli.output import json_option, size, write_json, write_table
 from tierkv.errors import CapacityError
 
 if TYPE_CHECKING:
-    from tierkv.config import Config
-    from tierkv.footprint import Footprint
-    from tierkv.limits import Limits
+    from tierkv.blueprint import Blueprint
 
 
 @click.command()
@@ -26,11 +24,11 @@ def check(config: Path, as_json: bool) -> int:
     from tierkv import config as configuration
 
     checked = configuration.read(config)
-    limits, footprint = build.settle(checked)
-    report = _report(checked, limits, footprint) | {
+    blueprint = build.settle(checked)
+    report = _report(checked.general.scheme, blueprint) | {
         "config": str(config),
-        "ops": build.choose_ops(checked, limits).name,
-        "here": _here(checked, limits, footprint),
+        "ops": blueprint.ops.name,
+        "here": _here(blueprint),
     }
     if as_json:
         write_json(report)
@@ -39,21 +37,21 @@ def check(config: Path, as_json: bool) -> int:
     return 0
 
 
-def _here(checked: "Config", limits: "Limits", footprint: "Footprint") -> str:
+def _here(blueprint: "Blueprint") -> str:
     """Say why it cannot be built on this machine; empty if it can."""
     from tierkv import build
 
     try:
-        build.check_memory(checked, limits, footprint)
+        build.check_memory(blueprint)
     except CapacityError as error:
         return str(error)
     return ""
 
 
-def _report(checked: "Config", limits: "Limits", footprint: "Footprint") -> dict[str, Any]:
-    spec = limits.spec
+def _report(scheme: str | None, blueprint: "Blueprint") -> dict[str, Any]:
+    limits, footprint, spec = blueprint.limits, blueprint.footprint, blueprint.limits.spec
     return {
-        "scheme": checked.general.scheme,
+        "scheme": scheme,
         "model": {
             "name": spec.name,
             "layers": len(spec.layouts),
@@ -61,7 +59,7 @@ def _report(checked: "Config", limits: "Limits", footprint: "Footprint") -> dict
             "top_k": spec.top_k,
             "record_bytes": sorted({layout.stride for layout in spec.layouts}),
         },
-        "components": {name: choice.name for name, choice in checked.choices.items()},
+        "components": {name: choice.name for name, choice in blueprint.choices.items()},
         "device": str(limits.device),
         "lanes": limits.lanes,
         "max_tokens": limits.max_tokens,

@@ -1,36 +1,26 @@
-"""What ``tierkv doctor`` looks at: one small function each."""
+"""What ``tierkv doctor`` looks at: one small function each.
+
+Nowhere else does tierkv ask the environment: here it is what is explained.
+"""
 
 import os
 import platform
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from tierkv.finding import Finding, Status
+
+__all__ = ["CHECKS", "Finding", "Status"]
+
+_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+_CUSTOM = "ASCEND_CUSTOM_OPP_PATH"
+_HOME = "ASCEND_HOME_PATH"
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _CANN = Path("/usr/local/Ascend")
 _COMPILERS = ("c++", "g++", "clang++")
-
-
-class Status(StrEnum):
-    """How bad it is."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one check found."""
-
-    status: Status
-    found: str
-    do: str = ""
-    """What mends it; empty if nothing has to be done."""
 
 
 def _version(distribution: str) -> str | None:
@@ -74,10 +64,31 @@ def torch_npu() -> Finding:
     version = _version("torch_npu")
     if version is None:
         return Finding(Status.OK, "not installed")
-    if not _CANN.is_dir():
-        do = f"install CANN, or pip uninstall torch_npu; without {_CANN} torch may not import"
-        return Finding(Status.FAIL, f"{version}, without CANN", do)
-    return Finding(Status.OK, f"{version}, CANN in {_CANN}")
+    home, loads = os.environ.get(_HOME), os.environ.get(_AUTOLOAD, "1") == "1"
+    if home and Path(home).is_dir():
+        return _custom_operators(f"{version}, CANN in {home}")
+    found, do = f"{version}, without CANN", "install CANN"
+    if home or _CANN.is_dir():
+        wrong = f"names no directory, {home}" if home else f"is not set, though there is {_CANN}"
+        found, do = f"{version}, {_HOME} {wrong}", f"source CANN's set_env.sh, below {_CANN}"
+    if loads:
+        found += "; import torch loads it, and fails"
+        do += f"; for the CPU alone export {_AUTOLOAD}=0, or pip uninstall torch_npu"
+        return Finding(Status.FAIL, found, do)
+    found += f"; with {_AUTOLOAD}=0 torch does not load it, the CPU alone works"
+    return Finding(Status.WARN, found, f"{do} and unset {_AUTOLOAD} for device npu")
+
+
+def _custom_operators(found: str) -> Finding:
+    """Add where CANN looks for operators that do not come with it."""
+    paths = [path for path in os.environ.get(_CUSTOM, "").split(os.pathsep) if path]
+    missing = [path for path in paths if not Path(path).is_dir()]
+    if missing:
+        wrong = f"{found}; {_CUSTOM} names no directory, {', '.join(missing)}"
+        return Finding(
+            Status.WARN, wrong, "build the operators there, or source their set_env.bash"
+        )
+    return Finding(Status.OK, f"{found}, operators in {', '.join(paths)}" if paths else found)
 
 
 def native_operators() -> Finding:

@@ -8,6 +8,7 @@ import click
 from tierkv import __version__
 from tierkv.cli.check import check
 from tierkv.cli.doctor import doctor
+from tierkv.cli.migrate import migrate
 from tierkv.cli.plugins import plugins
 from tierkv.cli.replay import replay
 from tierkv.cli.run import run
@@ -50,5 +51,5 @@ def main() -> None:
     """Tiered KV cache for sparse-attention language models."""
 
 
-for command in (run, check, trace, replay, plugins, doctor):
+for command in (run, check, trace, replay, plugins, doctor, migrate):
     main.add_command(command)

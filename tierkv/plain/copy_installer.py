@@ -8,7 +8,8 @@ import torch
 from tierkv.errors import ConfigError, say
 from tierkv.interfaces.installer import Installer
 from tierkv.interfaces.server import Server
-from tierkv.schedules import NAMES, InlineSchedule, Schedule, make_schedule
+from tierkv.limits import Limits
+from tierkv.schedules import NAMES, InlineSchedule, Schedule, check_device, make_schedule
 from tierkv.site import Site
 from tierkv.types import Placement, Plan, Selection
 
@@ -18,7 +19,8 @@ class CopyInstallerOptions:
     """When the work is done."""
 
     schedule: str = "inline"
-    """``inline``: at once. ``worker``: on a thread of its own, while attention runs."""
+    """``inline``: at once. ``worker``: on a thread of its own, while attention runs.
+    ``side-stream``: likewise, on a stream of the device."""
 
     def __attrs_post_init__(self) -> None:
         if self.schedule not in NAMES:
@@ -29,7 +31,8 @@ class CopyInstaller(Installer):
     """One ``place`` operator a group and one ``install`` a layer, on a schedule.
 
     If background work fails, every lane forgets its residency: right, but cold. Within a compiled
-    graph the work is done at once; ``begin`` has waited for what was in flight.
+    graph the work is done at once, unless the schedule can be part of it; ``begin`` has waited for
+    what was in flight.
     """
 
     Options = CopyInstallerOptions
@@ -40,7 +43,12 @@ class CopyInstaller(Installer):
         self._pools = [[site.pool_view(layer)] for layer in range(len(site.limits.spec.layouts))]
         self._schedule = make_schedule(options.schedule, site, server.depth)
         self._inline = InlineSchedule(site.ops)
-        self.background = not isinstance(self._schedule, InlineSchedule)
+        self.background = self._schedule.background
+
+    @classmethod
+    def footprint(cls, options: CopyInstallerOptions, limits: Limits) -> int:
+        check_device(options.schedule, limits.device)
+        return 0
 
     def fence(self, layer: int) -> None:
         try:
@@ -57,14 +65,16 @@ class CopyInstaller(Installer):
 
     def drain(self, lanes: Sequence[int] | None = None) -> None:
         try:
-            self._schedule.drain(lanes)
+            self._now().drain(lanes)
         except Exception:
             self._forget()
             raise
 
     def _now(self) -> Schedule:
         """Give the schedule to use: a compiler may hand a job memory that it uses again at once."""
-        return self._inline if torch.compiler.is_compiling() else self._schedule
+        if torch.compiler.is_compiling() and not self._schedule.compiles:
+            return self._inline
+        return self._schedule
 
     def _forget(self) -> None:
         for policy in self._policies:

@@ -45,6 +45,8 @@ class CopyServer(Server):
             memory.allocate("server.depth", (size,), limits.device) for _ in range(self.depth)
         ]
         self._selections: dict[tuple[int, int], tuple[Selection, list[Tensor]]] = {}
+        self._records: dict[tuple[int, int, int], Tensor] = {}
+        """Batch, buffer, stride -> the one view of them: to a compiler two would be two inputs."""
 
     @classmethod
     def footprint(cls, options: CopyServerOptions, limits: Limits) -> int:
@@ -60,12 +62,18 @@ class CopyServer(Server):
     def prepare(self, plan: Plan) -> None:
         for layer in self._groups[plan.group].layers:
             layout = self._layouts[layer]
-            shape = (*plan.ids.shape, layout.stride)
-            start = plan.batch.first_row * self._row * layout.stride
-            stop = start + plan.ids.numel() * layout.stride
-            records = self._buffers[layer % self.depth][start:stop].view(shape)
+            records = self._view(plan, layer % self.depth, layout.stride)
             selection = Selection(records, plan.ids, plan.length, layout.views(records), layout)
             self._selections[plan.batch.key, layer] = selection, [records]
+
+    def _view(self, plan: Plan, buffer: int, stride: int) -> Tensor:
+        key = plan.batch.key, buffer, stride
+        if key not in self._records:
+            start = plan.batch.first_row * self._row * stride
+            stop = start + plan.ids.numel() * stride
+            shape = (*plan.ids.shape, stride)
+            self._records[key] = self._buffers[buffer][start:stop].view(shape)
+        return self._records[key]
 
     def serve(self, plan: Plan, layer: int, appended: Tensor) -> Selection:
         selection, out = self._selections[plan.batch.key, layer]

@@ -16,7 +16,7 @@ class TablePlanner(Planner):
 
     def __init__(self, options: Any, site: Site) -> None:
         self._plan = site.ops.plan
-        self._counters = list(site.counters)
+        self._counters = site.counters_of
         self._top_k = site.limits.spec.top_k
         self._plans: dict[tuple[int, int], Plan] = {}
 

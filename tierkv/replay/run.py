@@ -103,7 +103,8 @@ class PolicyRun(Run):
             for group in range(trace.groups)
         ]
         tiers = [DeviceTier(DeviceTier.Options(), limits) for _ in range(2)]  # with nothing in them
-        site = Site(limits, ops, tiers[0], tiers[1], tuple(self.policies), self.counters)
+        rows = tuple(self.counters)
+        site = Site(limits, ops, tiers[0], tiers[1], tuple(self.policies), self.counters, rows)
         self._planner = TablePlanner(TablePlanner.Options(), site)
         self._batch = _batch(trace, limits)
         self._plans = [self._planner.prepare(self._batch, group) for group in range(trace.groups)]

@@ -13,6 +13,8 @@ from tierkv.types import Placement, Plan
 class InlineSchedule(Schedule):
     """All work at once, in the caller's thread, or in order on the caller's stream."""
 
+    compiles = True
+
     def __init__(self, ops: Ops) -> None:
         self._install = ops.install
 

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -18,9 +19,15 @@ class Schedule(ABC):
     2. :meth:`place`, once a group, at its owner.
     3. :meth:`copy`, whose work comes after the placement's, wherever that runs.
 
-    The implementer owes: all work in one order, that of the calls. What fails in the background
-    comes out of the next :meth:`fence` or :meth:`drain`, once.
+    To wait is to let what the caller does next come after it; on a device with streams, what it
+    launches next on the current one. The implementer owes: all work in one order, that of the
+    calls. What fails in the background comes out of the next :meth:`fence` or :meth:`drain`, once.
     """
+
+    background: ClassVar[bool] = False
+    """Whether a thread does the work; prompts are then copied to the backing beside the caller."""
+    compiles: ClassVar[bool] = False
+    """Whether its work may be part of a compiled graph; there it is done at once if not."""
 
     @abstractmethod
     def place(self, policy: Policy, plan: Plan) -> Placement:

@@ -21,6 +21,8 @@ class WorkerSchedule(Schedule):
     it must.
     """
 
+    background = True
+
     def __init__(self, ops: Ops, limits: Limits, depth: int) -> None:
         groups = limits.spec.groups
         self._submit, self._submit_install, self._wait = ops.submit, ops.submit_install, ops.wait

@@ -1,21 +1,26 @@
 """A harness that does all that a serving engine does, and in the middle of its steps too."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+
+from torch import Tensor
 
 from tierkv.cache import TieredCache
 from tierkv.errors import StateError
-from tierkv.step import Step
 from tierkv.stepper import Stepper
 from tierkv.testing.assemble import device_parts
 from tierkv.testing.engine import Engine
-from tierkv.testing.harness import Harness, Ids, Interrupted
+from tierkv.testing.harness import Calls, Harness, Interrupted, Pick
 from tierkv.testing.invariants import residents
 from tierkv.testing.mirror import Served
 from tierkv.testing.model import Row, RowPlan
 from tierkv.testing.model_residency import Residency
+from tierkv.testing.open_step import Ids, OpenStep
 from tierkv.testing.serving import Serving
 from tierkv.types import Selection
+
+Size = tuple[int, int]
+"""Rows and query positions of a batch."""
 
 
 class Driver(Serving):
@@ -35,28 +40,37 @@ class Driver(Serving):
         """Try to use selections again before selecting."""
         self.reused = 0
         """Selections that were used again."""
-        self._begun = 0
-        """Failures when the last step began."""
         self._frozen: dict[tuple[int, int], tuple[Sequence[Row], list[RowPlan]]] = {}
-        self._pending: dict[tuple[int, int], tuple[Sequence[Row], list[RowPlan]]] = {}
+        self._pairs: dict[tuple[Size, Size], tuple[Stepper, Stepper]] = {}
 
-    def begin(self, stepper: Stepper, rows: Sequence[Row]) -> Step:
+    def pair(self, one: Size, other: Size) -> tuple[Stepper, Stepper]:
+        """Give two kept steppers that may be open together."""
+        if (one, other) not in self._pairs:
+            first, second = self.cache.stepper(*one), self.cache.stepper(*other)
+            if first.overlaps(second):  # the second one's rows begin at 0 again
+                first = self.cache.stepper(*one)
+            self._pairs[one, other] = first, second
+        return self._pairs[one, other]
+
+    def begin(
+        self, stepper: Stepper, rows: Sequence[Row], ids: Mapping[int, Ids] | None = None
+    ) -> OpenStep:
+        return self.tier.retry(lambda: Harness.begin(self, stepper, rows, ids))
+
+    def block_table(self, rows: Sequence[Row]) -> Tensor | None:
         if not self.engine:
-            step = self.tier.retry(lambda: Harness.begin(self, stepper, rows))
-            self._begun = self.tier.fired
-            return step
+            return None
         for row in (row for row in rows if row.lane >= 0):
             self.engine.grow(row.lane, row.kv_len)
-        return stepper.begin(
-            [row.lane for row in rows], [row.kv_len for row in rows],
-            [row.q_len for row in rows], [row.stable for row in rows],
-            block_table=self.engine.block_table(rows),
-        )  # fmt: skip
+        return self.engine.block_table(rows)
 
-    def append(self, step: Step, layer: int, rows: Sequence[Row]) -> None:
-        records = self._appended(rows, layer, step.batch.queries)
+    def append(self, opened: OpenStep, layer: int) -> None:
+        self.tier.heard(lambda: self._append(opened, layer))
+
+    def _append(self, opened: OpenStep, layer: int) -> None:
+        step, records = opened.step, self._appended(opened, layer)
         if self.engine and layer % 2:
-            for row, given in zip(rows, records, strict=True):
+            for row, given in zip(opened.rows, records, strict=True):
                 for query, position in row.written(step.batch.queries).items():
                     self.engine.write(row.lane, layer, position, given[query : query + 1])
             step.append(layer, None)
@@ -66,62 +80,62 @@ class Driver(Serving):
         if parts:
             step.append(layer, parts)
 
-    def select(
-        self, step: Step, layer: int, rows: Sequence[Row], ids: Ids, plans: list[RowPlan]
-    ) -> tuple[Selection, Served]:
-        again = self._reuse(step, layer, plans) if self.reusing else None
+    def select(self, opened: OpenStep, layer: int) -> tuple[Selection, Served]:
+        again = self._reuse(opened, layer) if self.reusing else None
         if again:
             return again
         self.selecting = True
         try:
-            selected = super().select(step, layer, rows, ids, plans)
+            selected = self.tier.heard(lambda: Harness.select(self, opened, layer))
         finally:
             self.selecting = False
-        self._pending[step.batch.key, layer] = rows, plans
+        opened.selected.append(layer)
         if self.during:
             during, self.during = self.during, None
             during()
-            idle = set(range(self.cache.limits.lanes)) - {row.lane for row in rows}
-            now = [residents(policy) for policy in self.cache.site.policies]
-            for group, lane in ((group, lane) for group in range(len(now)) for lane in idle):
-                self.mirror.found[group][lane] = now[group][lane]
+            self._remember_idle()
         return selected
 
-    def _reuse(
-        self, step: Step, layer: int, plans: list[RowPlan]
-    ) -> tuple[Selection, Served] | None:
+    def _remember_idle(self) -> None:
+        """Take the tables of lanes that are in no step as they are now."""
+        lanes = {lane for step in self.begun for lane in step.lanes}
+        for group, policy in enumerate(self.cache.site.policies):
+            now = residents(policy)
+            for lane in set(range(self.cache.limits.lanes)) - lanes:
+                self.mirror.found[group][lane] = now[lane]
+
+    def _reuse(self, opened: OpenStep, layer: int) -> tuple[Selection, Served] | None:
         """Use a layer's selection again, if its group does and the cache says it is exact."""
         group = self.spec.group_of[layer]
-        if group in self.planned:
+        if self.spec.groups[group].owner in opened.selected:
             return None
         try:
-            selection = step.reuse(layer)
+            selection = opened.step.reuse(layer)
         except StateError as error:
             if f"layer {layer}" not in str(error):
                 raise AssertionError(f"which layer was refused? {error}") from error
-            if plans:  # the owner was used again, so this one cannot be selected
+            if group in opened.plans:  # the owner was used again, so this one cannot be selected
                 raise Interrupted from None
             return None
-        assert (step.batch.key, layer) in self._frozen, "there is no selection to use again"
-        rows, before = self._frozen[step.batch.key, layer]
-        plans[:] = before
+        key = opened.step.batch.key, layer
+        assert key in self._frozen, "there is no selection to use again"
+        rows, plans = self._frozen[key]
+        opened.plans[group] = plans
         self.reused += 1
-        kept = sum(len(query) for plan in before for query in plan.entries)
+        kept = sum(len(query) for plan in plans for query in plan.entries)
         self.mirror.tallies[group]["reused"] += kept
-        return selection, self.mirror.served(layer, rows, before)
+        return selection, self.mirror.served(layer, rows, plans)
 
-    def step(self, rows: Sequence[Row], ids: Any, stop_at: tuple[int, str] | None = None) -> bool:
-        self._pending = {}
+    def run(self, steps: list[Calls], pick: Pick = itemgetter(0)) -> bool:
         try:
-            return super().step(rows, ids, stop_at)
+            return super().run(steps, pick)
         finally:
             self.during = None
 
-    def _end(self, groups: Sequence[int], rows: Sequence[Row], whole: bool) -> None:
-        super()._end(groups, rows, whole)
-        if whole:
-            assert self.tier.fired == self._begun, "a tier failed, but the step did not"
-            self._frozen |= self._pending
-        else:
-            self._pending = {}
+    def _end(self, opened: OpenStep) -> None:
+        super()._end(opened)
+        if not opened.whole:
             self.mirror.recount()
+        for layer in opened.selected if opened.whole else ():
+            plans = opened.plans[self.spec.group_of[layer]]
+            self._frozen[opened.step.batch.key, layer] = opened.rows, plans

@@ -31,7 +31,7 @@ class FlakyTier:
         self.armed = ""
         """``read`` or ``write``: what shall fail next."""
         self.fired = 0
-        """Failures that no retry has answered."""
+        """Failures so far."""
         self._spared = spared
         for verb in ("read", "write"):
             setattr(backing, verb, partial(self._call, verb, getattr(backing, verb)))
@@ -43,15 +43,19 @@ class FlakyTier:
             raise InjectedFault(f"tier: {verb} of layer {layer}, rows {rows.tolist()[:4]} failed")
         return call(layer, rows, *to)
 
+    def heard(self, call: Callable[[], T]) -> T:
+        """Make a call; if the tier fails, that must come out."""
+        fired = self.fired
+        result = call()
+        assert self.fired == fired, "the tier failed, but its error did not reach the caller"
+        return result
+
     def retry(self, call: Callable[[], T]) -> T:
         """Make a call that may be repeated if the tier fails; the failure must come out."""
         fired = self.fired
         try:
-            result = call()
+            return self.heard(call)
         except TierError:
             if self.fired == fired:
                 raise
-            self.fired = fired
             return call()
-        assert self.fired == fired, "the tier failed, but its error did not reach the caller"
-        return result

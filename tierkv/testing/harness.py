@@ -1,19 +1,22 @@
 """A cache and its model side by side: make a call on both, compare all that can be seen."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from operator import itemgetter
 
 import torch
 from torch import Tensor
 
-from tierkv.step import Step
+from tierkv.errors import CapacityError
 from tierkv.stepper import Stepper
 from tierkv.testing.ledger import Ledger, tensor_of
 from tierkv.testing.mirror import Served
-from tierkv.testing.model import Row, RowPlan
+from tierkv.testing.model import Row
+from tierkv.testing.open_step import Ids, OpenStep
 from tierkv.types import Selection
 
-Ids = list[list[list[int]]]
-"""[B][Q][K] positions."""
+Calls = Generator[bool, None, None]
+"""Makes the next call of a step each time it is asked for a value."""
+Pick = Callable[[list[Calls]], Calls]
 
 
 class Interrupted(Exception):  # noqa: N818 - nobody's error
@@ -23,8 +26,8 @@ class Interrupted(Exception):  # noqa: N818 - nobody's error
 class Harness(Ledger):
     """Makes steps, too, and compares all they planned, served and placed."""
 
-    planned: list[int]
-    """Groups that the last step planned."""
+    begun: list[OpenStep]
+    """What was last made at once, in the order begun; some may have ended."""
 
     def step(
         self,
@@ -44,94 +47,135 @@ class Harness(Ledger):
         chosen = (
             ids if isinstance(ids, Mapping) else dict.fromkeys(range(len(self.spec.groups)), ids)
         )
+        stepper = self.cache.stepper_for(len(rows), len(next(iter(chosen.values()))[0]))
+        return self.run([self.calls(stepper, rows, chosen, stop_at)])
+
+    def run(self, steps: list[Calls], pick: Pick = itemgetter(0)) -> bool:
+        """Make steps side by side and compare as for one; say whether all that began ended well.
+
+        Parameters
+        ----------
+        steps
+            Made by :meth:`calls`, on steppers and lanes of their own.
+        pick
+            Says whose call is next.
+
+        Raises
+        ------
+        CapacityError
+            If one found no room to begin; the others have been made.
+        """
         counted = self.cache.site.counters.tolist()
         if self.watched:
             self.mirror.remember()
-        step = self.begin(self._stepper(rows, chosen), rows)
-        touched: list[int] = []
-        self.planned = []
-        try:
-            with step:
-                for group, selected in chosen.items():
-                    touched.append(group)
-                    self._group(step, group, rows, selected, stop_at)
-        except Interrupted:
-            self._end(touched, rows, whole=False)
-            return False
-        self._end(touched, rows, whole=True)
-        if self.watched and self.tabled:
+        self.begun, refused = [], None
+        while steps:
+            step = pick(steps)
+            try:
+                if next(step, False):
+                    continue
+            except CapacityError as error:
+                refused = error
+            except BaseException:
+                for other in steps:
+                    other.close()
+                raise
+            steps.remove(step)
+        if refused:
+            raise refused
+        whole = all(step.whole for step in self.begun)
+        if whole and self.watched and self.tabled:
             self.cache.installer.drain()
-            self.mirror.check_placements(self.planned, counted)
-        return True
+            placements = [placed for step in self.begun for placed in step.placements]
+            self.mirror.check_placements(placements, counted)
+        return whole
 
-    def begin(self, stepper: Stepper, rows: Sequence[Row]) -> Step:
-        """Open a step."""
-        return stepper.begin(
-            [row.lane for row in rows], [row.kv_len for row in rows],
-            [row.q_len for row in rows], [row.stable for row in rows],
-        )  # fmt: skip
-
-    def _stepper(self, rows: Sequence[Row], ids: Mapping[int, Ids]) -> Stepper:
-        return self.cache.stepper_for(len(rows), len(next(iter(ids.values()))[0]))
-
-    def _group(
+    def calls(
         self,
-        step: Step,
-        group: int,
+        stepper: Stepper,
         rows: Sequence[Row],
-        ids: Ids,
-        stop_at: tuple[int, str] | None,
-    ) -> None:
-        held, plans = [], list[RowPlan]()
-        for layer in self.spec.groups[group].layers:
-            self.append(step, layer, rows)
-            if stop_at == (layer, "append"):
-                raise Interrupted
-            selection, wanted = self.select(step, layer, rows, ids, plans)
-            held.append((layer, selection, wanted))
-            held = held[-self.cache.server.depth :]  # these promise to be valid still
-            for known in held:
-                self.mirror.check_selection(*known)
-            if stop_at == (layer, "select"):
-                raise Interrupted
+        ids: Mapping[int, Ids],
+        stop_at: tuple[int, str] | None = None,
+    ) -> Calls:
+        """Make a step call by call: begin, what each layer needs, end."""
+        opened = self.begin(stepper, rows, ids)
+        self.begun.append(opened)
+        try:
+            with opened.step:
+                yield True
+                for group in ids:
+                    opened.touched.append(group)
+                    for layer in self.spec.groups[group].layers:
+                        yield from self._layer(opened, layer, stop_at)
+            opened.whole = True
+        except Interrupted:
+            pass
+        self._end(opened)
 
-    def append(self, step: Step, layer: int, rows: Sequence[Row]) -> None:
+    def _layer(
+        self, opened: OpenStep, layer: int, stop_at: tuple[int, str] | None
+    ) -> Iterator[bool]:
+        self.append(opened, layer)
+        if stop_at == (layer, "append"):
+            raise Interrupted
+        yield True
+        selection, wanted = self.select(opened, layer)
+        opened.hold(layer, selection, wanted, self.cache.server.depth)
+        for known in (known for step in self.begun for known in step.held):
+            self.mirror.check_selection(*known)
+        if stop_at == (layer, "select"):
+            raise Interrupted
+        yield True
+
+    def begin(
+        self, stepper: Stepper, rows: Sequence[Row], ids: Mapping[int, Ids] | None = None
+    ) -> OpenStep:
+        """Open a step."""
+        step = stepper.begin(
+            [row.lane for row in rows], [row.kv_len for row in rows],
+            [row.q_len for row in rows], [row.stable for row in rows], self.block_table(rows),
+        )  # fmt: skip
+        return OpenStep(step, rows, ids or {})
+
+    def block_table(self, rows: Sequence[Row]) -> Tensor | None:
+        """Give a batch's block table if pages are an engine's own."""
+        return None
+
+    def append(self, opened: OpenStep, layer: int) -> None:
         """Append a layer's records."""
-        step.append(layer, self._appended(rows, layer, step.batch.queries))
+        opened.step.append(layer, self._appended(opened, layer))
 
-    def select(
-        self, step: Step, layer: int, rows: Sequence[Row], ids: Ids, plans: list[RowPlan]
-    ) -> tuple[Selection, Served]:
-        """Select a layer; give what it must hold too. `plans` are the group's, made at its owner.
-
-        The owner's call fills `plans`.
-        """
-        if plans:
-            selection = step.select(layer)
+    def select(self, opened: OpenStep, layer: int) -> tuple[Selection, Served]:
+        """Select a layer; give what it must hold too. The owner's call makes the group's plans."""
+        group, rows = self.spec.group_of[layer], opened.rows
+        if group in opened.plans:
+            selection = opened.step.select(layer)
         else:
-            group = self.spec.group_of[layer]
-            selection = step.select(layer, torch.tensor(ids, dtype=torch.int32))
-            self.planned.append(group)
-            plans += self.mirror.plan(group, rows, ids, self.pages)
+            ids = opened.ids[group]
+            selection = opened.step.select(layer, torch.tensor(ids, dtype=torch.int32))
+            opened.plans[group] = self.mirror.plan(group, rows, ids, self.pages)
+            opened.placements.append(self.mirror.recorder.placements[group])
             if self.tabled:
-                self.mirror.check_plan(group, plans)
-        return selection, self.mirror.served(layer, rows, plans)
+                self.mirror.check_plan(group, opened.plans[group])
+        return selection, self.mirror.served(layer, rows, opened.plans[group])
 
-    def _appended(self, rows: Sequence[Row], layer: int, queries: int) -> Tensor:
-        stride = self.spec.layouts[layer].stride
-        raw, write = self._bytes.randbytes(len(rows) * queries * stride), self.mirror.records.write
-        for number, row in enumerate(rows):
+    def _appended(self, opened: OpenStep, layer: int) -> Tensor:
+        queries, stride = opened.step.batch.queries, self.spec.layouts[layer].stride
+        raw = self._bytes.randbytes(len(opened.rows) * queries * stride)
+        for number, row in enumerate(opened.rows):
             for query, position in row.written(queries).items():
                 start = (number * queries + query) * stride
-                write(row.lane, layer, position, raw[start : start + stride])
-        return tensor_of(raw, stride).view(len(rows), queries, stride)
+                record = raw[start : start + stride]
+                self.mirror.records.write(row.lane, layer, position, record)
+        return tensor_of(raw, stride).view(len(opened.rows), queries, stride)
 
-    def _end(self, groups: Sequence[int], rows: Sequence[Row], whole: bool) -> None:
+    def _end(self, opened: OpenStep) -> None:
+        opened.held.clear()
         request_of = {request.lane: request for request in self.requests.values()}
-        for group in groups:
-            for row in (row for row in rows if row.lane >= 0):
+        for group in opened.touched:
+            for row in (row for row in opened.rows if row.lane >= 0):
                 request = request_of[row.lane]
-                if whole:
+                if opened.whole:
                     request.length[group], request.stable[group] = row.kv_len, row.stable
                 else:
                     request.length[group] = min(request.length[group], row.first)

@@ -24,40 +24,46 @@ def check_tables(policy: Policy, stable: Sequence[int]) -> Residents:
     """
     tables = residents(policy)
     for lane, (id_at, row) in enumerate(zip(tables, policy.slot_of.tolist(), strict=True)):
-        slot_of = {id: slot for id, slot in enumerate(row) if slot >= 0}
-        inverse = {id: slot for slot, id in id_at.items()}
-        assert slot_of == inverse, f"lane {lane}: slot_of {slot_of}, id_at {id_at}"
-        assert len(inverse) == len(id_at), f"lane {lane}: an id has two slots, {id_at}"
-        late = [id for id in inverse if id >= stable[lane]]
+        inverse = all(row[id : id + 1] == [slot] for slot, id in id_at.items())
+        inverse = inverse and len(row) - row.count(-1) == len(id_at)
+        assert inverse, f"lane {lane}: slot_of {dict(enumerate(row))}, id_at {id_at}"
+        late = [id for id in id_at.values() if id >= stable[lane]]
         assert not late, f"lane {lane}: {late} resident, but only {stable[lane]} are stable"
     return tables
 
 
-def check_placement(
-    placement: Placement, before: Residents, after: Residents, counts: Mapping[str, int]
+def check_placements(
+    placements: Sequence[Placement],
+    before: Residents,
+    after: Residents,
+    counts: Mapping[str, int],
 ) -> None:
-    """Check that one ``place`` did what its placement says and nothing else.
+    """Check that ``place`` did what its placements, each of other lanes, say and nothing else.
 
     Parameters
     ----------
     counts
         What the group's counters grew by.
     """
-    lanes, slots = placement.plan.batch.lanes.tolist(), placement.slot.tolist()
-    offered, count = placement.plan.miss_id.tolist(), placement.count.tolist()
-    total = 0
-    for row, lane in enumerate(lanes):
-        misses = [id for id in offered[row] if id >= 0]
-        tables = (before[lane], after[lane]) if lane >= 0 else ({}, {})
-        _check_row(misses, slots[row], *tables)
-        installed = sum(slot >= 0 for slot in slots[row])
-        assert count[row] == installed, f"row {row}: count {count[row]}, slots {slots[row]}"
-        total += len(misses)
-    for lane in set(range(len(before))) - set(lanes):
+    idle = set(range(len(before)))
+    offered = installed = 0
+    for placement in placements:
+        lanes, slots = placement.plan.batch.lanes.tolist(), placement.slot.tolist()
+        count = placement.count.tolist()
+        for row, (lane, ids) in enumerate(zip(lanes, placement.plan.miss_id.tolist(), strict=True)):
+            misses = [id for id in ids if id >= 0]
+            tables = (before[lane], after[lane]) if lane >= 0 else ({}, {})
+            _check_row(misses, slots[row], *tables)
+            placed = sum(slot >= 0 for slot in slots[row])
+            assert count[row] == placed, f"row {row}: count {count[row]}, slots {slots[row]}"
+            offered += len(misses)
+            installed += placed
+        idle -= set(lanes)
+    for lane in idle:
         assert after[lane] == before[lane], f"lane {lane} is not in the batch, but changed"
-    assert counts["installs"] == sum(count), counts
+    assert counts["installs"] == installed, counts
     kept_out = counts["superseded"] + counts["bypassed"]
-    assert counts["installs"] + kept_out == total, f"{total} misses offered, counted {counts}"
+    assert counts["installs"] + kept_out == offered, f"{offered} misses offered, counted {counts}"
 
 
 def _check_row(

@@ -6,13 +6,14 @@ from typing import Any
 
 from tierkv.cache import TieredCache
 from tierkv.constants import Counter
-from tierkv.testing.invariants import Residents, check_placement, check_tables, residents
+from tierkv.testing.invariants import Residents, check_placements, check_tables, residents
 from tierkv.testing.model import Records, Row, RowPlan, plan_row
 from tierkv.testing.model_residency import Residency, placed
 from tierkv.types import Placement, Plan, Selection
 
-Served = list[list[list[tuple[int, bytes]]]]
-"""[B][Q][K] id and record."""
+Served = tuple[list[list[list[int]]], list[list[list[bytes]]]]
+"""[B][Q][K] ids, and records."""
+COUNTERS = [counter.name.lower() for counter in Counter]
 PLACED = ("installs", "superseded", "bypassed")
 """Counters that a policy adds to."""
 
@@ -118,50 +119,62 @@ class Mirror:
     def served(self, layer: int, rows: Sequence[Row], plans: Sequence[RowPlan]) -> Served:
         """Give what a selection of these plans must hold."""
         top_k, stride = self.spec.top_k, self.spec.layouts[layer].stride
-        wanted: Served = []
-        for row, plan in zip(rows, plans, strict=True):
-            records = self.records.served(row, layer, plan, top_k, stride)
-            ids = [_padded([e.id for e in query], top_k, -1) for query in plan.entries]
-            wanted.append(
-                [list(zip(*pair, strict=True)) for pair in zip(ids, records, strict=True)]
-            )
-        return wanted
+        ids = [
+            [_padded([entry.id for entry in query], top_k, -1) for query in plan.entries]
+            for plan in plans
+        ]
+        records = [
+            self.records.served(row, layer, plan, top_k, stride)
+            for row, plan in zip(rows, plans, strict=True)
+        ]
+        return ids, records
 
     def check_selection(self, layer: int, selection: Selection, wanted: Served) -> None:
         """Compare ids and bytes, entry by entry; in any order if the server is unordered."""
-        ids = selection.ids.tolist()
-        raw, stride = selection.records.contiguous().numpy().tobytes(), selection.records.shape[-1]
-        length, place = selection.length.tolist(), 0
-        for row, queries in enumerate(wanted):
-            for query, pairs in enumerate(queries):
+        ids, records = wanted
+        length = [[sum(id >= 0 for id in query) for query in queries] for queries in ids]
+        assert selection.length.tolist() == length, (
+            f"layer {layer}: {selection.length}, not {length}"
+        )
+        raw = selection.records.contiguous().numpy().tobytes()
+        known = b"".join(record for queries in records for query in queries for record in query)
+        if raw == known and selection.ids.tolist() == ids:
+            return
+        stride, place = selection.records.shape[-1], 0
+        order = list if self.cache.server.ordered else sorted
+        for row, queries in enumerate(selection.ids.tolist()):
+            for query, served in enumerate(queries):
                 got = []
-                for id in ids[row][query]:
+                for id in served:
                     got.append((id, raw[place : place + stride]))
                     place += stride
-                order = (lambda pairs: pairs) if self.cache.server.ordered else sorted
+                pairs = list(zip(ids[row][query], records[row][query], strict=True))
                 assert order(got) == order(pairs), (
-                    f"layer {layer}, row {row}, query {query}: served ids {[id for id, _ in got]}, "
-                    f"the model has {[id for id, _ in pairs]}; records that differ: "
+                    f"layer {layer}, row {row}, query {query}: served ids {served}, "
+                    f"the model has {ids[row][query]}; records that differ: "
                     f"{[a[0] for a, b in zip(got, pairs, strict=True) if a != b]}"
                 )
-                assert length[row][query] == sum(id >= 0 for id, _ in pairs)
 
-    def check_placements(self, groups: Sequence[int], counted: Sequence[Sequence[int]]) -> None:
-        """Check what a whole step placed; `counted` are the counters before it."""
-        for group in groups:
+    def check_placements(
+        self, placements: Sequence[Placement], counted: Sequence[Sequence[int]]
+    ) -> None:
+        """Check what whole steps, each on its lanes, placed; `counted` are the counters before."""
+        for group in {placement.plan.group for placement in placements}:
             counters = self.cache.site.counters[group].tolist()
             grown = {
-                counter.name.lower(): counters[counter] - counted[group][counter]
-                for counter in Counter
+                name: now - then
+                for name, now, then in zip(COUNTERS, counters, counted[group], strict=True)
             }
             before, after = self.found[group], residents(self.cache.site.policies[group])
-            check_placement(self.recorder.placements[group], before, after, grown)
+            mine = [placement for placement in placements if placement.plan.group == group]
+            check_placements(mine, before, after, grown)
 
     def recount(self) -> None:
         """Take the counters as they are, after a step that ended somewhere in its middle."""
+        self.cache.installer.drain()  # another step may be open
         self.tallies = [
-            Tally({counter.name.lower(): row[counter] for counter in Counter})
-            for row in self.cache.site.counters.tolist()
+            Tally(dict(zip(COUNTERS, counters, strict=True)))
+            for counters in self.cache.site.counters.tolist()
         ]
 
     def remember(self) -> None:
@@ -174,10 +187,10 @@ class Mirror:
 
     def check(self, stable: Sequence[Sequence[int]], pooled: bool = True) -> None:
         """Compare tables, counters and pool; `stable` is [groups][lanes]."""
+        counters = self.cache.site.counters.tolist()
         for group, policy in enumerate(self.cache.site.policies):
             tables = check_tables(policy, stable[group])
-            counters = self.cache.site.counters[group].tolist()
-            found = {counter.name.lower(): counters[counter] for counter in Counter}
+            found = dict(zip(COUNTERS, counters[group], strict=True))
             if self.residency[group]:
                 assert tables == self.tables[group], f"{tables}, the model has {self.tables[group]}"
             self.tables[group] = tables
@@ -191,11 +204,11 @@ class Mirror:
     def _check_pool(self, group: int, tables: Residents) -> None:
         for layer in self.spec.groups[group].layers:
             pool = self.cache.site.pool_view(layer)
+            raw, (_, slots, stride) = pool.contiguous().numpy().tobytes(), pool.shape
             for lane, id_at in enumerate(tables):
-                raw, stride = pool[lane].contiguous().numpy().tobytes(), pool.shape[-1]
                 for slot, id in id_at.items():
-                    record = self.records.read(lane, layer, id)
-                    same = raw[slot * stride : (slot + 1) * stride] == record
+                    start = (lane * slots + slot) * stride
+                    same = raw[start : start + stride] == self.records.read(lane, layer, id)
                     assert same, f"layer {layer}, lane {lane}: slot {slot} does not hold id {id}"
 
 

@@ -62,16 +62,14 @@ class RowPlan:
 
     def count(self) -> None:
         """Count the entries."""
-        kinds = Tally(entry.kind for query in self.entries for entry in query)
-        for name, amount in {
-            "hits": kinds[Kind.HIT],
-            "misses": kinds[Kind.MISS] + kinds[Kind.REPEAT],
-            "window": kinds[Kind.WINDOW] + kinds[Kind.FRESH],
-            "unique_hits": len(self.hits()),
-            "unique_misses": len(self.misses),
-            "fetched": len(self.misses) + kinds[Kind.WINDOW],
-        }.items():
-            self.tally[name] = amount
+        kinds = [entry.kind for query in self.entries for entry in query]
+        window = kinds.count(Kind.WINDOW)
+        self.tally["hits"] = kinds.count(Kind.HIT)
+        self.tally["misses"] = kinds.count(Kind.MISS) + kinds.count(Kind.REPEAT)
+        self.tally["window"] = window + kinds.count(Kind.FRESH)
+        self.tally["unique_hits"] = len(self.hits())
+        self.tally["unique_misses"] = len(self.misses)
+        self.tally["fetched"] = len(self.misses) + window
 
 
 def plan_row(

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tierkv.cache import TieredCache
-from tierkv.constants import Counter, Kind
+from tierkv.constants import Kind
 from tierkv.testing.harness import Harness
 from tierkv.testing.invariants import residents
-from tierkv.testing.mirror import Mirror
+from tierkv.testing.mirror import COUNTERS, Mirror
 from tierkv.testing.model import Entry, Row, RowPlan, plan_row
+from tierkv.types import Placement
 
 STABLE = (Kind.HIT, Kind.MISS, Kind.REPEAT)
 
@@ -131,10 +132,11 @@ class GatherMirror(Mirror):
     def remember(self) -> None:
         """Nothing: the model takes nothing from the cache."""
 
-    def check_placements(self, groups: Sequence[int], counted: Sequence[Sequence[int]]) -> None:
+    def check_placements(
+        self, placements: Sequence[Placement], counted: Sequence[Sequence[int]]
+    ) -> None:
         """Check that a placement names the places of the misses."""
-        for group in groups:
-            placement = self.recorder.placements[group]
+        for placement in placements:
             plan = placement.plan
             offset = self.width - plan.ids[0].numel()
             for at, slot in zip(plan.miss_from.tolist(), placement.slot.tolist(), strict=True):
@@ -150,7 +152,7 @@ class GatherMirror(Mirror):
                 late = [id for id in table.values() if id >= stable[group][lane]]
                 assert not late, f"lane {lane}: {late} are not stable"
             counters = self.cache.site.counters[group].tolist()
-            found = {counter.name.lower(): counters[counter] for counter in Counter}
+            found = dict(zip(COUNTERS, counters, strict=True))
             counts = {name: self.tallies[group][name] for name in found}
             assert found == counts, f"group {group} counted {found}, the model has {counts}"
             self._check_buffers(group)

@@ -1,13 +1,15 @@
 """Random traffic of a whole serving engine, call by call."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 
 from tierkv.errors import CapacityError, TierKVError
 from tierkv.testing.assemble import Shape
 from tierkv.testing.audit import PageAudit
-from tierkv.testing.driver import Driver
+from tierkv.testing.driver import Driver, Size
 from tierkv.testing.model import Row
-from tierkv.testing.workload import Workload
+from tierkv.testing.open_step import Ids
+from tierkv.testing.workload import PADDING, Drawn, Workload
 
 NAMES: tuple[Hashable, ...] = (
     -1, -2, "plumless", "buckeroo", ("tenant", 1), ("tenant", 2), 2**61 - 2, "", None, 0,
@@ -28,9 +30,9 @@ class Traffic(Workload):
         """Make one call and compare."""
         calls = {
             self.step: 30, self.busy_step: 10, self.reusing_step: 10, self.draft: 10,
-            self.interrupted_step: 4, self.fault: 3, self.admit: 5, self.admit_prompt: 5,
-            self.fork: 3, self.prefill: 5, self.truncate: 3, self.preempt: 3, self.release: 2,
-            self.warm: 3, self.look: 2,
+            self.two_steps: 10, self.interrupted_step: 4, self.fault: 3, self.admit: 5,
+            self.admit_prompt: 5, self.fork: 3, self.prefill: 5, self.truncate: 3,
+            self.preempt: 3, self.release: 2, self.warm: 3, self.look: 2,
         }  # fmt: skip
         (call,) = self.random.choices(list(calls), list(calls.values()))
         self.perform(call)
@@ -111,12 +113,52 @@ class Traffic(Workload):
     def busy_step(self) -> None:
         """Make a step while other requests come, go and are prefilled."""
         rows, ids = self._batch()
-        idle = [n for n, r in self.driver.requests.items() if r.lane not in {r.lane for r in rows}]
-        self.driver.during = lambda: self._meanwhile(idle)
+        self.driver.during = lambda: self._meanwhile(rows)
         self.driver.step(rows, ids)
         self.steps += 1
 
-    def _meanwhile(self, idle: list[Hashable]) -> None:
+    def two_steps(self) -> None:
+        """Let two steps be open at once, on lanes of their own, their calls in any order."""
+        first = self.random.randint(1, self.shape.lanes - 1)
+        second = self.random.randint(1, self.shape.lanes - first)
+        sizes = [(batch, self.random.choice([1, self.shape.queries])) for batch in (first, second)]
+        requests = self._requests()
+        halves = requests[:first], requests[first:]
+        batches = [self._draw(half, *size) for half, size in zip(halves, sizes, strict=True)]
+        if self.random.random() < 0.3:
+            rows = batches[0][0] + batches[1][0]
+            self.driver.during = lambda: self._meanwhile(rows)
+        if self._side_by_side(batches, sizes) and self.random.random() < 0.3:
+            self.driver.reusing = True
+            try:
+                self._side_by_side([self._next(*batch) for batch in batches], sizes)
+            finally:
+                self.driver.reusing = False
+
+    def _side_by_side(self, batches: Sequence[Drawn], sizes: Sequence[Size]) -> bool:
+        steppers = self.driver.pair(*sizes)
+        calls = []
+        for stepper, (rows, ids) in zip(steppers, batches, strict=True):
+            stop = self._stop(ids) if self.random.random() < 0.15 else None
+            calls.append(self.driver.calls(stepper, rows, ids, stop))
+        self.steps += 2
+        return self.driver.run(calls, self.random.choice)
+
+    def _next(self, rows: Sequence[Row], ids: Mapping[int, Ids]) -> Drawn:
+        """Give the same batch as many tokens on as each row has queries, and new ids."""
+        rows = [
+            replace(row, kv_len=row.kv_len + row.q_len, stable=row.kv_len)
+            if row.kv_len + row.q_len <= self.shape.max_tokens
+            else PADDING
+            for row in rows
+        ]
+        queries = len(next(iter(ids.values()))[0])
+        return rows, {group: self._ids(rows, queries) for group in ids}
+
+    def _meanwhile(self, rows: Sequence[Row]) -> None:
+        """Make a call on a request that is not in these rows."""
+        lanes = {row.lane for row in rows}
+        idle = [name for name, known in self.driver.requests.items() if known.lane not in lanes]
         try:
             if idle and self.random.random() < 0.3:
                 self.driver.release(idle.pop())

@@ -1,16 +1,20 @@
 """Random serving: what a scheduler, a model and a draft head might ask of a cache."""
 
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from tierkv.errors import CapacityError
 from tierkv.testing.assemble import Shape
-from tierkv.testing.harness import Harness, Ids
+from tierkv.testing.harness import Harness
 from tierkv.testing.ledger import Request
 from tierkv.testing.model import Row
+from tierkv.testing.open_step import Ids
 
 PADDING = Row(lane=-1, kv_len=7, q_len=2, stable=3)
 """A row that must leave no trace, whatever its numbers."""
+
+Drawn = tuple[list[Row], dict[int, Ids]]
+"""Rows, and the ids of each group that their step touches."""
 
 
 class Workload:
@@ -98,8 +102,11 @@ class Workload:
     def interrupted_step(self) -> None:
         """Make a step that raises somewhere."""
         rows, ids = self._batch()
-        layer = self.random.choice(self.shape.groups[self.random.choice(list(ids))])
-        self.harness.step(rows, ids, (layer, self.random.choice(["append", "select"])))
+        self.harness.step(rows, ids, self._stop(ids))
+
+    def _stop(self, groups: Iterable[int]) -> tuple[int, str]:
+        layer = self.random.choice(self.shape.groups[self.random.choice(list(groups))])
+        return layer, self.random.choice(["append", "select"])
 
     def _name(self) -> Hashable:
         self._named += 1
@@ -108,33 +115,39 @@ class Workload:
     def _any(self) -> tuple[Hashable, Request]:
         return self.random.choice(list(self.harness.requests.items()))
 
-    def _batch(self) -> tuple[list[Row], dict[int, Ids]]:
-        """Draw lanes in any order with padding anywhere, and the groups to touch, mostly all."""
+    def _requests(self) -> list[Request]:
+        """Give all of them in any order."""
+        requests = list(self.harness.requests.values())
+        self.random.shuffle(requests)
+        return requests
+
+    def _batch(self) -> Drawn:
+        return self._draw(self._requests(), self.batch_size(), self.shape.queries)
+
+    def _draw(self, requests: Sequence[Request], batch: int, queries: int) -> Drawn:
+        """Draw rows in any order with padding anywhere, and the groups to touch, mostly all."""
         groups = list(range(len(self.shape.groups)))
         if self.random.random() < 0.2:
             groups = sorted(self.random.sample(groups, self.random.randint(1, len(groups))))
-        requests = list(self.harness.requests.values())
-        self.random.shuffle(requests)
-        batch = self.batch_size()
-        rows = [self._row(request, groups) for request in requests[:batch]]
+        rows = [self._row(request, groups, queries) for request in requests[:batch]]
         rows += [PADDING] * (batch - len(rows))
         if self.random.random() < 0.2:
             rows[self.random.randrange(len(rows))] = PADDING
         self.random.shuffle(rows)
-        return rows, {group: self._ids(rows) for group in groups}
+        return rows, {group: self._ids(rows, queries) for group in groups}
 
     def batch_size(self) -> int:
         """Give the rows of the next batch."""
         return self.shape.batch
 
-    def _row(self, request: Request, groups: Sequence[int]) -> Row:
+    def _row(self, request: Request, groups: Sequence[int], queries: int) -> Row:
         low = max(request.stable[group] for group in groups)
         high = min(*(request.length[group] for group in groups), self.shape.max_tokens - 1)
         if low > high:  # groups have drifted apart; a prefill brings them together
             return PADDING
         accepted = self.random.random() < 0.6
         first = high if accepted else self.random.randint(low, high)
-        q_len = self.random.randint(1, self.shape.queries)
+        q_len = self.random.randint(1, queries)
         kv_len = min(first + q_len, self.shape.max_tokens)
         if first == 0 and self.random.random() < 0.5:
             kv_len = self.random.randint(0, q_len)  # a row may be shorter than its queries
@@ -144,9 +157,9 @@ class Workload:
         stable = first if self.random.random() < 0.7 else self.random.randint(low, first)
         return Row(request.lane, kv_len, q_len, stable)
 
-    def _ids(self, rows: Sequence[Row]) -> Ids:
+    def _ids(self, rows: Sequence[Row], queries: int) -> Ids:
         return [
-            [[self._id(row) for _ in range(self.shape.top_k)] for _ in range(self.shape.queries)]
+            [[self._id(row) for _ in range(self.shape.top_k)] for _ in range(queries)]
             for row in rows
         ]
 

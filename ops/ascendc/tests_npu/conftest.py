@@ -1,5 +1,6 @@
 """torch_npu on a device in host memory. Without torch_npu there is nothing to collect."""
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -18,6 +19,10 @@ else:
     from hostsim.npu import device
 
     RUNTIME = device.load()
+
+    import torch
+
+    torch.set_num_threads(1)  # tensors are small, and the device waits for its own threads
 
 
 FOLDERS = (
@@ -60,6 +65,15 @@ def kernels(built):
     libraries.load()
     with custom.installed(RUNTIME, built):
         yield built
+
+
+@pytest.fixture
+def collected():
+    """Graphs of earlier tests are gone: one that is collected in a capture ends the process."""
+    import torch
+
+    torch._dynamo.reset()
+    gc.collect()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from tierkv.errors import StateError, TierError
 from tierkv.testing.assemble import Shape
 from tierkv.testing.model import Row
 from tierkv.testing.model_gather import GatherHarness
+from tierkv.testing.open_step import OpenStep
 from tierkv.testing.workload import PADDING, Workload
 
 OPS = sorted(make_registry().names("ops"))
@@ -286,7 +287,7 @@ def test_two_open_steppers_with_lanes_that_change_sides(groups):
                 for place in draw.sample([0, 1], 2):
                     one, some = opened[place], lanes[2 * place : 2 * place + 2]
                     rows = [Row(lane, 41 + number, 1, 40 + number) for lane in some]
-                    one.append(layer, harness._appended(rows, layer, 1))
+                    one.append(layer, harness._appended(OpenStep(one, rows), layer))
                     owner = layer == cache.owner_of[layer]
                     selection = one.select(layer, ids.contiguous() if owner else None)
                     for row, lane in enumerate(some):
@@ -307,7 +308,8 @@ def test_reuse_gives_the_buffer_again_and_the_next_step_finds_it():
         stepper = harness.cache.stepper_for(1, 2)
         records = stepper.last[0].selection.records.clone()
         with stepper.begin([lane], [44]) as again:
-            again.append(0, harness._appended([Row(lane, 44, 2, 42)], 0, 2))
+            opened = OpenStep(again, [Row(lane, 44, 2, 42)])
+            again.append(0, harness._appended(opened, 0))
             assert torch.equal(again.reuse(0).records, records)
         harness.requests["request"].length, harness.requests["request"].stable = [44], [42]
         harness.mirror.tallies[0]["reused"] = 5
@@ -321,9 +323,10 @@ def test_reuse_of_rewritten_drafts_is_refused():
         stepper, row = harness.cache.stepper_for(1, 2), Row(lane, 43, 2, 41)
         with pytest.raises(StateError, match="reuse, layer 0"):  # noqa: PT012, SIM117
             with stepper.begin([lane], [43]) as again:
-                again.append(0, harness._appended([row], 0, 2))
+                opened = OpenStep(again, [row], touched=[0])
+                again.append(0, harness._appended(opened, 0))
                 again.reuse(0)
-        harness._end([0], [row], whole=False)
+        harness._end(opened)
         assert step(harness, lane, 43, [[1, 2, 41], [3, 40, 2]])["hits"] == 0
 
 

@@ -10,7 +10,7 @@ import attrs
 import torch
 from torch import Tensor
 
-from tierkv.build import model_mapping
+from tierkv.blueprint import model_mapping
 from tierkv.cache import TieredCache
 from tierkv.config import Config
 from tierkv.errors import ConfigError, say

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tierkv.build import model_mapping
+from tierkv.blueprint import model_mapping
 from tierkv.config import Config
 from tierkv.errors import ConfigError, say
 from tierkv.integrations.transformers.library import PreTrainedModel

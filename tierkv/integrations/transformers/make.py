@@ -7,7 +7,8 @@ from typing import Any
 import attrs
 
 from tierkv import config as configuration
-from tierkv.build import build, model_mapping, model_spec
+from tierkv.blueprint import model_mapping, model_spec
+from tierkv.build import build
 from tierkv.cache import TieredCache
 from tierkv.config import Config
 from tierkv.integrations.transformers.attention import NAME, register

@@ -75,6 +75,10 @@ class Machine(RuleBasedStateMachine):
         self.perform(seed, self.traffic.draft)
 
     @rule(seed=SEEDS)
+    def two_steps_open_at_once(self, seed: int) -> None:
+        self.perform(seed, self.traffic.two_steps)
+
+    @rule(seed=SEEDS)
     def step_that_raises(self, seed: int) -> None:
         self.perform(seed, self.traffic.interrupted_step)
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from tierkv.errors import ShapeError, StateError
-from tierkv.step import Step
 from tierkv.testing.conformance.cases import SHAPE, case, query
 from tierkv.testing.driver import Driver
 from tierkv.testing.invariants import residents
 from tierkv.testing.model import Row
+from tierkv.testing.open_step import OpenStep
 from tierkv.testing.subject import Subject
 
 
@@ -27,26 +27,26 @@ class TestMisuse:
             if driver.engine:
                 driver.engine.grow(lane, 41)
             row = Row(lane, 41, 1, 40)
-            step = driver.begin(driver.cache.stepper_for(1, 1), [row])
+            opened = driver.begin(driver.cache.stepper_for(1, 1), [row])
 
             def refuse(message: str, call: str, *arguments: Any) -> None:
                 if call == "given":
-                    driver.append(step, arguments[0], [row])
+                    driver.append(opened, arguments[0])
                     return
                 with pytest.raises((StateError, ShapeError), match=message):
-                    getattr(step, call)(*arguments)
+                    getattr(opened.step, call)(*arguments)
 
-            with step:
+            with opened.step:
                 yield refuse
-                self._finish(driver, step, row)
+                self._finish(driver, opened)
             assert driver.engine or driver.cache.length("request") == 41
 
-    def _finish(self, driver: Driver, step: Step, row: Row) -> None:
+    def _finish(self, driver: Driver, opened: OpenStep) -> None:
         """Whatever was refused, the step goes on."""
-        ids = torch.tensor([[query(0, 1)]], dtype=torch.int32)
+        ids, step = torch.tensor([[query(0, 1)]], dtype=torch.int32), opened.step
         for layer in range(3):
             if step.missing[layer]:
-                driver.append(step, layer, [row])
+                driver.append(opened, layer)
             if not step.selected[layer]:
                 step.select(layer, ids if layer < 2 else None)
 
@@ -73,24 +73,24 @@ class TestMisuse:
     def test_case_15_part_of_a_group_left_out(self, subject: Subject, left_out: int) -> None:
         with subject.open(SHAPE) as driver:
             row = Row(driver.admit("request", 40), 41, 1, 40)
-            step = driver.begin(driver.cache.stepper_for(1, 1), [row])
-            with pytest.raises(StateError, match=rf"layer {left_out}: .*every layer"), step:
-                self._part(driver, step, row, 3 - left_out)
+            opened = driver.begin(driver.cache.stepper_for(1, 1), [row])
+            with pytest.raises(StateError, match=rf"layer {left_out}: .*every layer"), opened.step:
+                self._part(driver, opened, 3 - left_out)
             driver.mirror.recount()
             assert residents(driver.cache.site.policies[1])[row.lane] == {}
             driver.step([row], [[query(1, 2, 3)]])
 
-    def _part(self, driver: Driver, step: Step, row: Row, layer: int) -> None:
-        driver.append(step, layer, [row])
+    def _part(self, driver: Driver, opened: OpenStep, layer: int) -> None:
+        driver.append(opened, layer)
         if layer == 1:
-            step.select(1, torch.tensor([[query(0, 1)]], dtype=torch.int32))
+            opened.step.select(1, torch.tensor([[query(0, 1)]], dtype=torch.int32))
 
     @case(15)
     def test_case_15_a_lane_in_an_open_step_is_left_alone(self, subject: Subject) -> None:
         with subject.open(SHAPE) as driver:
             row = Row(driver.admit("request", 40), 41, 1, 40)
             cache = driver.cache
-            with driver.begin(cache.stepper_for(1, 1), [row]):
+            with driver.begin(cache.stepper_for(1, 1), [row]).step:
                 for call in (
                     lambda: cache.release("request"),
                     lambda: cache.truncate("request", 10),

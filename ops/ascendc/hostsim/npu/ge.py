@@ -40,6 +40,7 @@ def backend(**options: Any) -> Callable[..., Any]:
 
     `options` are attributes of ``torchair.CompilerConfig().experimental_config``.
     """
+    _import_npugraph_ex()
     import torchair
 
     _make_room()
@@ -49,6 +50,14 @@ def backend(**options: Any) -> Callable[..., Any]:
     for name, value in options.items():
         setattr(config.experimental_config, name, value)
     return torchair.get_npu_backend(compiler_config=config)
+
+
+def _import_npugraph_ex() -> None:
+    """Let npugraph_ex come first: registering its copy of torchair's operators later aborts."""
+    import npugraph_ex
+    from npugraph_ex.ops import _tagged_event
+
+    assert npugraph_ex and _tagged_event
 
 
 def _make_room() -> None:
@@ -71,6 +80,7 @@ def _registered(kind: str) -> tuple[str, list[Any], list[Any], list[Any]]:
 @contextmanager
 def captured() -> Iterator[list[GeGraph]]:
     """Collect the graphs that are converted meanwhile; compile afresh."""
+    _import_npugraph_ex()
     import torchair  # noqa: F401  # the lazy module must be there first
     from torchair._ge_concrete_graph import fx2ge_converter
     from torchair.core import _backend, _torchair
@@ -89,6 +99,7 @@ def captured() -> Iterator[list[GeGraph]]:
         mock.patch.object(fx2ge_converter, "initialize_graph_engine"),
         mock.patch.object(_backend, "_cached_device_id", 0),
         mock.patch.object(_torchair, "get_registered_ir_def", _registered),
+        mock.patch.object(_torchair, "check_cann_compat", lambda *_: ""),  # CANN has them all
         mock.patch.object(fx2ge_converter.GeConcreteGraph, "optimize_graph_without_runtime", keep),
     ):
         yield graphs

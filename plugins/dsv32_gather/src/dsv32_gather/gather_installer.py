@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from tierkv.interfaces import Installer, Server
+from tierkv.limits import Limits
 from tierkv.plain.copy_installer import CopyInstallerOptions
+from tierkv.schedules import check_device
 from tierkv.site import Site
 from tierkv.types import Placement, Plan, Selection
 
@@ -21,6 +23,11 @@ class GatherInstaller(Installer):
     def __init__(self, options: CopyInstallerOptions, site: Site, server: Server) -> None:
         self._policies = site.policies
         self.background = options.schedule == "worker"
+
+    @classmethod
+    def footprint(cls, options: CopyInstallerOptions, limits: Limits) -> int:
+        check_device(options.schedule, limits.device)
+        return 0
 
     def fence(self, layer: int) -> None:
         pass

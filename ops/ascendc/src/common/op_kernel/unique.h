@@ -8,8 +8,8 @@ namespace tierkv {
 
 // A table has one place for each hash. The scalar pipe writes the pending entries' places into it, last
 // entry first, one write an entry; then the vector pipe looks all of them up at once: who finds its own id
-// at the place it gets has found the first entry with that id. The rest met another id with their hash, and
-// goes through another round; each settles at least one id a hash.
+// at the place it gets has found the first entry with that id. The others met an id with the same hash, and
+// go through another round; each round settles at least one id a hash.
 class FirstPlaces {
  public:
   // Entries lie in `chunks` chunks of `chunk`, a multiple of 256; 4 times their number, and `table`, the size

@@ -26,7 +26,7 @@ __aicore__ inline __gm__ int32_t *AsInts(GM_ADDR address) { return reinterpret_c
 __aicore__ inline AscendC::LocalTensor<float> Floats(const Ints &ints) { return ints.ReinterpretCast<float>(); }
 __aicore__ inline AscendC::LocalTensor<uint32_t> Words(const Ints &ints) { return ints.ReinterpretCast<uint32_t>(); }
 
-// int32 compares for equality only: x <= y is min(x, y) == x. `least` is the work of such a step.
+// int32 compares for equality only; x <= y is min(x, y) == x.
 __aicore__ inline void Equal(const Bits &bits, const Ints &x, const Ints &y, uint32_t n) {
   AscendC::Compare(bits, x, y, AscendC::CMPMODE::EQ, RoundUp(n, kCompareInts));
 }

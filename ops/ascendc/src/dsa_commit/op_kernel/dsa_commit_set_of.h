@@ -19,7 +19,8 @@ class SetOf {
   }
 
  private:
-  // (product mod 2^32) * sets >> 32, from the halves of the product: nothing exceeds 31 bits.
+  // (product mod 2^32) * sets >> 32, from the halves of the product: nothing exceeds 31 bits. The product itself
+  // relies on int32 multiplication to wrap around.
   __aicore__ inline void Multiply(const Ints &set, const Ints &id, const Ints &work, uint32_t n) const {
     constexpr uint32_t half = 16;
     AscendC::Muls(set, id, static_cast<int32_t>(static_cast<uint32_t>(kHashMultiplier)), n);

@@ -41,7 +41,7 @@ ge::graphStatus Tile(gert::TilingContext *context) {
   data.set_entries(entries);
   data.set_slots(Dim(context, kPool, 1));
   data.set_rowBytes(width);
-  data.set_batchRows(RowBatch(width).rows);
+  data.set_batchRows(RowBatch(width).rows / 2 * 2);
   Launch(context, data, Shares(rows * entries, Cores(context).count).cores, false);
   return ge::GRAPH_SUCCESS;
 }

@@ -1,7 +1,7 @@
 // Copy placed misses from the selection into the pool.
 #pragma once
 
-#include "row_copy.h"
+#include "row_buffer.h"
 #include "share.h"
 
 namespace tierkv {
@@ -19,7 +19,7 @@ class Install {
   __aicore__ inline Install(const InstallArgs &args, const Tiling &tiling) : a_(args), t_(tiling) {}
 
   __aicore__ inline void Process(AscendC::TPipe *pipe) {
-    copier_.Init(pipe, t_.rowBytes, t_.batchRows);
+    buffer_.Init(pipe, t_.rowBytes, t_.batchRows);
     slot_ = Take<int32_t>(pipe, kTile);
     from_ = Take<int32_t>(pipe, kTile);
 
@@ -32,7 +32,7 @@ class Install {
       for (uint32_t miss = first; miss < last; miss += kTile) InstallTile(row, miss, Least(last - miss, kTile));
       before += count;
     }
-    copier_.Close();
+    buffer_.Close();
   }
 
  private:
@@ -53,15 +53,37 @@ class Install {
     __gm__ uint8_t *selection = a_.selection + base * t_.rowBytes;
     __gm__ uint8_t *pool = a_.pool + int64_t{ReadGm(a_.lanes, row)} * t_.slots * t_.rowBytes;
     Fence<AscendC::HardEvent::MTE2_S>();
-    for (uint32_t i = 0; i < count; ++i) {
-      const int64_t slot = slot_.GetValue(i);
-      if (slot >= 0) copier_.Put(selection + from_.GetValue(i) * int64_t{t_.rowBytes}, pool + slot * t_.rowBytes);
+    for (uint32_t at = 0; at < count; at += t_.batchRows) {
+      const uint32_t last = Least(at + t_.batchRows, count);
+      Bring(selection, at, last);
+      buffer_.StartWriting();
+      Place(pool, at, last);
+      buffer_.Turn();
     }
   }
 
+  __aicore__ inline void Bring(__gm__ uint8_t *selection, uint32_t first, uint32_t last) {
+    for (uint32_t i = first; i < last; i += 2) {
+      const Pair slot = ReadPair(slot_, i / 2), from = ReadPair(from_, i / 2);
+      if (IsPlaced(slot.first)) buffer_.Read(selection + uint64_t{from.first} * t_.rowBytes);
+      if (i + 1 < last && IsPlaced(slot.second)) buffer_.Read(selection + uint64_t{from.second} * t_.rowBytes);
+    }
+  }
+
+  // Reads the slots a second time: an access for two rows, where keeping addresses would take several a row.
+  __aicore__ inline void Place(__gm__ uint8_t *pool, uint32_t first, uint32_t last) {
+    for (uint32_t i = first; i < last; i += 2) {
+      const Pair slot = ReadPair(slot_, i / 2);
+      if (IsPlaced(slot.first)) buffer_.Write(pool + uint64_t{slot.first} * t_.rowBytes);
+      if (i + 1 < last && IsPlaced(slot.second)) buffer_.Write(pool + uint64_t{slot.second} * t_.rowBytes);
+    }
+  }
+
+  __aicore__ static inline bool IsPlaced(uint32_t slot) { return static_cast<int32_t>(slot) >= 0; }
+
   const InstallArgs &a_;
   const Tiling &t_;
-  RowCopier copier_;
+  RowBuffer buffer_;
   Ints slot_, from_;
 };
 

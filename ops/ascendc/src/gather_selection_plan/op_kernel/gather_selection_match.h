@@ -87,12 +87,12 @@ class GatherMatch {
     AscendC::Add(word_, word_, own, n_);
     AscendC::PipeBarrier<PIPE_V>();
     Both(mine_, mine_, open, n_);
-    AscendC::PipeBarrier<PIPE_V>();
   }
 
   // Lets the first of those that want a place have it, and closes the places that were in the table.
   __aicore__ inline void Settle() {
     Choose(held, listed_, none_, held, n_);
+    AscendC::PipeBarrier<PIPE_V>();
     Neither(listed_, listed_, n_);
     if (Scatter(entry_at, mine_)) {
       AscendC::Gather(got_, entry_at, Words(place_), 0, n_);

@@ -1,0 +1,19 @@
+"""The conformance suite on the plain components."""
+
+from tierkv.testing.conformance.machine import run_machine
+from tierkv.testing.conformance.test_failures import TestFailures
+from tierkv.testing.conformance.test_misuse import TestMisuse
+from tierkv.testing.conformance.test_pages import TestPages
+from tierkv.testing.conformance.test_requests import TestDrafts, TestLanes
+from tierkv.testing.conformance.test_selections import TestSelections
+
+__all__ = ["TestDrafts", "TestFailures", "TestLanes", "TestMisuse", "TestPages", "TestSelections"]
+
+SCHEME = {"policy": "fifo"}
+"""It lets hits of a step leave in it, which tells most."""
+SCHEDULES = ("inline", "worker")
+EXAMPLES = {"host-inline": 2_000}
+
+
+def test_the_state_machine_finds_nothing(subject):
+    run_machine(subject, EXAMPLES.get(subject.name, 200))
