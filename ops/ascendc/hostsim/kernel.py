@@ -143,7 +143,8 @@ class Kernel:
             tensor = both[name]
             assert isinstance(tensor, torch.Tensor)
             address = tensor.data_ptr() if tensor.nbytes else ctypes.addressof(empty) + i
-            tensors[i] = TensorArgument(name.encode(), address, tensor.nbytes)
+            fresh = name not in call.inputs
+            tensors[i] = TensorArgument(name.encode(), address, tensor.nbytes, fresh)
         order = [*call.inputs, *call.outputs]
         places = [names.index(name) if name in names else -1 for name in order]
         wanted = self._kernel.number("hostsim_arguments") & 0xFFFFFFFF

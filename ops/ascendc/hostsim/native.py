@@ -9,7 +9,12 @@ from typing import Any
 class TensorArgument(ctypes.Structure):
     """Memory that a kernel may touch."""
 
-    _fields_ = (("name", ctypes.c_char_p), ("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64))
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("data", ctypes.c_void_p),
+        ("bytes", ctypes.c_uint64),
+        ("fresh", ctypes.c_int32),
+    )
 
 
 class Launch(ctypes.Structure):

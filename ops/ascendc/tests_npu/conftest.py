@@ -67,6 +67,17 @@ def kernels(built):
         yield built
 
 
+@pytest.fixture(scope="session")
+def compilers():
+    """GE's and npugraph_ex, in the one order in which a process can have both."""
+    import torch
+    from torchair._ge_concrete_graph import fx2ge_converter  # noqa: F401
+
+    run = torch.compile(lambda x: x + 1, backend="npugraph_ex", dynamic=False)
+    run(torch.ones(4, device="npu:0"))
+    torch._dynamo.reset()
+
+
 @pytest.fixture
 def collected():
     """Graphs of earlier tests are gone: one that is collected in a capture ends the process."""

@@ -11,6 +11,7 @@ from hostsim.npu import ge
 LAYERS, GROUPS = len(decoding.TYPES), len(decoding.OWNERS)
 OURS = ("DsaAppend", "DsaPlan", "DsaCommit", "DsaServe", "DsaInstall")
 SETTINGS = {"ops": {"use": "ascendc", "mode": "ge_graph"}}
+pytestmark = pytest.mark.usefixtures("compilers", "collected")
 SIDE = {"installer": {"schedule": "side-stream"}}
 
 
@@ -94,12 +95,12 @@ def of_a_step(**settings):
 
 
 @pytest.fixture(scope="module")
-def inline(kernels):
+def inline(compilers, kernels):
     return of_a_step()
 
 
 @pytest.fixture(scope="module")
-def beside(kernels):
+def beside(compilers, kernels):
     return of_a_step(**SIDE)
 
 

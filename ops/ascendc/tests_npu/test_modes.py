@@ -16,7 +16,7 @@ FOLDERS = {
     "GatherSelectionKvCache": "gather_selection_kv_cache",
 }  # fmt: skip
 
-pytestmark = pytest.mark.usefixtures("collected")
+pytestmark = pytest.mark.usefixtures("compilers", "collected")
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ OPERATORS = {
                   "page first_row across", f"{_PLAN} source work work_count counters"),
         _operator("place_gather", "GatherSelectionPlace",
                   "lanes ids kind miss_from id_at row_of counters", "first_row",
-                  "id_at row_of counters slot count"),
+                  "id_at row_of slot count counters"),
         _operator("gather", "GatherSelectionKvCache", _GATHER, "first_row", "buffer filled"),
     )
 }  # fmt: skip

@@ -40,7 +40,6 @@ def backend(**options: Any) -> Callable[..., Any]:
 
     `options` are attributes of ``torchair.CompilerConfig().experimental_config``.
     """
-    _import_npugraph_ex()
     import torchair
 
     _make_room()
@@ -50,14 +49,6 @@ def backend(**options: Any) -> Callable[..., Any]:
     for name, value in options.items():
         setattr(config.experimental_config, name, value)
     return torchair.get_npu_backend(compiler_config=config)
-
-
-def _import_npugraph_ex() -> None:
-    """Let npugraph_ex come first: registering its copy of torchair's operators later aborts."""
-    import npugraph_ex
-    from npugraph_ex.ops import _tagged_event
-
-    assert npugraph_ex and _tagged_event
 
 
 def _make_room() -> None:
@@ -80,7 +71,6 @@ def _registered(kind: str) -> tuple[str, list[Any], list[Any], list[Any]]:
 @contextmanager
 def captured() -> Iterator[list[GeGraph]]:
     """Collect the graphs that are converted meanwhile; compile afresh."""
-    _import_npugraph_ex()
     import torchair  # noqa: F401  # the lazy module must be there first
     from torchair._ge_concrete_graph import fx2ge_converter
     from torchair.core import _backend, _torchair

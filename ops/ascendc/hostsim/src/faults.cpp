@@ -30,9 +30,9 @@ bool Skipped(uint16_t site) {
 }
 
 uint32_t NextStamp() {
-  constexpr uint32_t kMost = 1u << 26;
+  constexpr uint32_t kMost = 1u << 24;
   if (++machine->stamp < kMost) return machine->stamp;
-  if (machine->stamp == kMost) AddFault("hang", "more than 2^26 instructions", 0);
+  if (machine->stamp == kMost) AddFault("hang", "more than 2^24 instructions", 0);
   throw Abort{};
 }
 

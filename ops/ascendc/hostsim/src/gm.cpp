@@ -45,9 +45,14 @@ bool Stale(const History &history) {
   return !live(history.write) && !live(history.other) && std::none_of(history.read, history.read + kPipes, live);
 }
 
+// A write that SyncAll has ordered may be of more bytes than those accessed now: caches may be older.
 void Split(GmCell &cell) {
   std::array<History, kCell> bytes;
-  for (uint32_t i = 0; i < kCell; ++i) bytes[i] = cell.bytes >> i & 1 ? cell.history : History{};
+  History others;
+  if (!Live(cell.history.write)) others.write = cell.history.write;
+  for (uint32_t i = 0; i < kCell; ++i) {
+    bytes[i] = cell.bytes >> i & 1 ? cell.history : cell.written >> i & 1 ? others : History{};
+  }
   machine->splits.push_back(bytes);
   cell.split = static_cast<uint32_t>(machine->splits.size());
 }
@@ -59,6 +64,7 @@ void Touch(const Range &range, bool write, const Access &now) {
     const uint64_t to = std::min(range.end, (i + 1) * kCell) - i * kCell;
     const auto mask = static_cast<uint32_t>((uint64_t{1} << to) - (uint64_t{1} << from));
     GmCell &cell = tensor.cells[i];
+    if (write) cell.written |= mask;
     if (!cell.split && cell.bytes != mask) {
       if (cell.bytes == 0 || Stale(cell.history)) {
         cell.bytes = mask;
@@ -140,8 +146,45 @@ void CheckCache(const Range &range, const Access &now) {
            now.site, std::to_string(write.site));
 }
 
+// Calls `visit` with the last write to each byte of a line.
+template <typename F>
+void ForWrites(const Range &range, F visit) {
+  const Tensor &tensor = machine->tensors[range.tensor];
+  const uint64_t first = range.at / kLine * kLine, last = std::min(first + kLine, tensor.bytes);
+  for (uint64_t i = first / kCell; i * kCell < last; ++i) {
+    const GmCell &cell = tensor.cells[i];
+    if (!cell.split) visit(cell.history.write);
+    if (!cell.split) continue;
+    for (const History &each : machine->splits[cell.split - 1]) visit(each.write);
+  }
+}
+
+// The cache writes whole lines back: what others put there meanwhile is lost.
+void CheckLine(const Range &range, const Access &now, uint32_t met) {
+  ForWrites(range, [&](const Access &write) {
+    if (write.stamp == 0 || (write.core == now.core && write.pipe == Pipe::kScalar)) return;
+    const bool shared = write.core != now.core && write.pipe != Pipe::kScalar && Live(write);
+    if (!shared && write.stamp < met) return;
+    AddFault("cache", Where(machine->tensors[range.tensor], range.at) +
+                          ": a scalar write shares a line of 64 bytes with what " + PipeName(write.pipe) +
+                          " of core " + std::to_string(write.core) + " wrote at " + Describe(write.site),
+             now.site, std::to_string(write.site));
+  });
+}
+
+// Brings a line into the cache if it is not there; gives when that was done.
+uint32_t MeetLine(uint64_t key, const Access &now) {
+  uint32_t cleaned = core->cleaned;
+  const auto found = core->cleaned_lines.find(key);
+  if (found != core->cleaned_lines.end()) cleaned = std::max(cleaned, found->second);
+  uint32_t &met = core->met_lines[key];
+  if (met == 0 || met < cleaned) met = now.stamp;
+  return met;
+}
+
 void WriteLine(const Range &range, const Access &now) {
-  Line &line = machine->lines[LineKey(range, range.at / kLine)];
+  const uint64_t key = LineKey(range, range.at / kLine);
+  Line &line = machine->lines[key];
   const Access &before = line.write;
   if (before.stamp && before.core != now.core && (line.dirty || Live(before))) {
     AddFault("cache", Where(machine->tensors[range.tensor], range.at) +
@@ -149,18 +192,23 @@ void WriteLine(const Range &range, const Access &now) {
                           std::to_string(before.core) + " at " + Describe(before.site),
              now.site, std::to_string(before.site));
   }
+  CheckLine(range, now, MeetLine(key, now));
   line = {now, true};
 }
 
 }  // namespace
 
+uint8_t *GmData(const Gm &gm) {
+  const Tensor &tensor = machine->tensors[gm.tensor];
+  return tensor.data + (gm.at - tensor.base);
+}
+
 Gm GlobalMemory(uint8_t *base, uint64_t bytes, Site site) {
-  const auto address = reinterpret_cast<uintptr_t>(base);
   for (size_t i = 0; i < machine->tensors.size(); ++i) {
     const Tensor &tensor = machine->tensors[i];
-    const auto start = reinterpret_cast<uintptr_t>(tensor.base);
-    if (address < start || address > start + tensor.bytes || (address == start + tensor.bytes && tensor.bytes)) continue;
-    const uint64_t rest = start + tensor.bytes - address;
+    if (base < tensor.base || base > tensor.base + tensor.bytes) continue;
+    if (base == tensor.base + tensor.bytes && tensor.bytes) continue;
+    const uint64_t rest = tensor.base + tensor.bytes - base;
     return {base, base + std::min(bytes, rest), static_cast<int>(i)};
   }
   if (base) AddFault("bounds", "SetGlobalBuffer: an address outside of every tensor", SiteId(site));
@@ -175,14 +223,30 @@ bool Instruction::Write(const Gm &gm, uint64_t bytes) {
   return Access1(gm, bytes, true, {stamp_, site_, core->index, pipe_});
 }
 
+// Outputs and the workspace hold nothing before the launch.
+void Instruction::Follow(const Ub &target, uint64_t bytes, const Gm &source) {
+  Define(target, bytes);
+  const Tensor &tensor = machine->tensors[source.tensor];
+  const auto at = static_cast<uint64_t>(source.at - tensor.base);
+  for (uint64_t i = 0; tensor.fresh && i < bytes; ++i) {
+    if (!(tensor.cells[(at + i) / kCell].written >> (at + i) % kCell & 1)) Undefine(target + i, 1);
+  }
+}
+
 const uint8_t *ScalarRead(const Gm &gm, uint32_t bytes, Site site) {
   const Access now{NextStamp(), SiteId(site), core->index, Pipe::kScalar};
   ++core->costs.gm_scalar;
   Range range;
   if (!InBounds(gm, bytes, now.site, range) || !Aligned(range, bytes, now.site)) return nullptr;
   CheckCache(range, now);
+  MeetLine(LineKey(range, range.at / kLine), now);
   Touch(range, false, now);
-  return gm.at;
+  const Tensor &tensor = machine->tensors[range.tensor];
+  const uint32_t written = tensor.cells[range.at / kCell].written >> range.at % kCell;
+  if (tensor.fresh && ~written & ((uint64_t{1} << bytes) - 1)) {
+    AddFault("undefined", "GetValue of bytes never written: " + Where(tensor, range.at), now.site, "get");
+  }
+  return GmData(gm);
 }
 
 uint8_t *ScalarWrite(const Gm &gm, uint32_t bytes, Site site) {
@@ -192,7 +256,7 @@ uint8_t *ScalarWrite(const Gm &gm, uint32_t bytes, Site site) {
   if (!InBounds(gm, bytes, now.site, range) || !Aligned(range, bytes, now.site)) return nullptr;
   WriteLine(range, now);
   Touch(range, true, now);
-  return gm.at;
+  return GmData(gm);
 }
 
 void CleanCache(const Gm &gm, bool whole, Site site) {

@@ -137,7 +137,8 @@ std::string Infer(const Request &request) {
   if (functions.infer_type && functions.infer_type(&types) != ge::GRAPH_SUCCESS) return Failure();
   std::string out;
   for (int i = 0; i < request.output_count; ++i) {
-    out += (i ? ",[" : "[") + (functions.infer_shape ? Text(*shapes.GetOutputShape(i)) : "null") + "," +
+    const gert::Shape *shape = shapes.GetOutputShape(i);  // null where an optional output is absent
+    out += (i ? ",[" : "[") + (functions.infer_shape && shape ? Text(*shape) : "null") + "," +
            (functions.infer_type ? std::to_string(types.GetOutputDataType(i)) : "null") + "]";
   }
   return "{\"outputs\":[" + out + "]}";

@@ -13,6 +13,7 @@ namespace hostsim {
 namespace {
 
 constexpr size_t kStack = 1 << 20;
+constexpr int kTensorBits = 42;  // from tensor to tensor in the kernel's addresses
 
 const Launch *launch = nullptr;
 std::vector<uint8_t *> arguments;
@@ -24,8 +25,34 @@ void *Map(size_t bytes) {
 
 size_t ShadowBytes(uint64_t bytes) { return (bytes / kCell + 1) * sizeof(GmCell); }
 
-void AddTensor(const char *name, uint8_t *data, uint64_t bytes) {
-  machine->tensors.push_back({name, data, bytes, static_cast<GmCell *>(Map(ShadowBytes(bytes)))});
+// Adds memory that a kernel may touch. Tensors that share memory become one.
+void AddTensor(const char *name, uint8_t *data, uint64_t bytes, bool fresh) {
+  for (Tensor &each : machine->tensors) {
+    if (bytes == 0 || data >= each.data + each.bytes || each.data >= data + bytes) continue;
+    uint8_t *end = std::max(data + bytes, each.data + each.bytes);
+    each.data = std::min(data, each.data);
+    each.bytes = static_cast<uint64_t>(end - each.data);
+    each.fresh &= fresh;
+    return;
+  }
+  machine->tensors.push_back({name, nullptr, data, bytes, fresh, nullptr});
+}
+
+void PlaceTensors() {
+  for (size_t i = 0; i < machine->tensors.size(); ++i) {
+    Tensor &each = machine->tensors[i];
+    each.base = reinterpret_cast<uint8_t *>((i + 1) << kTensorBits);
+    each.cells = static_cast<GmCell *>(Map(ShadowBytes(each.bytes)));
+  }
+}
+
+// Where the kernel sees what lies at `data`.
+uint8_t *Seen(const uint8_t *data, uint64_t bytes) {
+  for (const Tensor &each : machine->tensors) {
+    const bool within = bytes == 0 ? data == each.data : data < each.data + each.bytes;
+    if (data >= each.data && within) return each.base + (data - each.data);
+  }
+  return nullptr;
 }
 
 void RunCore() {
@@ -97,16 +124,19 @@ void CheckCaches() {
 
 void Prepare(const Launch &task, std::vector<uint8_t> &workspace) {
   for (const auto *each = task.tensors; each != task.tensors + task.tensor_count; ++each) {
-    AddTensor(each->name, each->data, each->bytes);
+    AddTensor(each->name, each->data, each->bytes, each->fresh != 0);
   }
-  workspace.assign(task.workspace + 512, kPoison);
-  uint8_t *aligned = workspace.data() + (512 - reinterpret_cast<uintptr_t>(workspace.data()) % 512);
-  AddTensor("workspace", aligned, task.workspace);
+  // The system's part is not the kernel's.
+  const uint64_t bytes = task.workspace > kSystemWorkspace ? task.workspace - kSystemWorkspace : 0;
+  workspace.assign(bytes + 1, kPoison);
+  AddTensor("workspace", workspace.data(), bytes, true);
+  PlaceTensors();
   arguments.clear();
   for (int i = 0; i < task.argument_count; ++i) {
-    arguments.push_back(task.arguments[i] < 0 ? nullptr : task.tensors[task.arguments[i]].data);
+    const TensorArgument *tensor = task.arguments[i] < 0 ? nullptr : &task.tensors[task.arguments[i]];
+    arguments.push_back(tensor ? Seen(tensor->data, tensor->bytes) : nullptr);
   }
-  arguments.push_back(aligned);
+  arguments.push_back(machine->tensors.back().base - kSystemWorkspace);
   arguments.push_back(const_cast<uint8_t *>(task.tiling));
   machine->available_cores = task.cores;
   machine->tiling_key = task.key;

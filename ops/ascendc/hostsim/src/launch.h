@@ -9,6 +9,7 @@ struct TensorArgument {
   const char *name;
   uint8_t *data;
   uint64_t bytes;
+  int32_t fresh;  // an output that is no input
 };
 
 struct Launch {

@@ -21,6 +21,7 @@ constexpr uint32_t kScratchBytes = 8 * 1024;
 constexpr int kEvents = 13, kEventIds = 8;
 constexpr uint64_t kLine = 64;  // bytes of the scalar cache's line
 constexpr size_t kFaults = 50;
+constexpr size_t kBuffers = 64;  // that a TPipe manages
 constexpr uint8_t kPoison = 0xa5;
 
 // Instructions carry a stamp that grows over the whole launch. 0: no access.
@@ -34,6 +35,7 @@ struct Access {
 struct UbCell {
   Access write;
   Access read[kPipes];
+  Access earlier;      // the vector pipe's read before its last, which may be of the instruction that writes
   uint32_t known = 0;  // bit i: byte i has been written
 };
 
@@ -84,7 +86,8 @@ struct Core {
   Event events[kEvents][kEventIds];
   std::vector<Queue> queues;
   std::vector<std::pair<Ub, uint16_t>> buffers;  // and where they were made
-  uint32_t ub_used = 0, ub_peak = 0;
+  uint32_t ub_used = 0, ub_peak = 0, resets = 0;
+  std::unordered_map<uint32_t, uint8_t> unknown_bits;  // of bytes of a mask that are known in part
   Costs costs;
   void *pipe = nullptr;
   bool done = false, waiting = false;
@@ -92,20 +95,23 @@ struct Core {
   ucontext_t context{};
   // Scalar cache: stamp of the last invalidation of all lines, and of single lines.
   uint32_t cleaned = 0;
-  std::unordered_map<uint64_t, uint32_t> cleaned_lines;
+  std::unordered_map<uint64_t, uint32_t> cleaned_lines, met_lines;  // met: when last brought in
 };
 
 // Accesses of a block of 32 bytes as one while all use the same bytes of it, else byte by byte.
 struct GmCell {
   History history;
-  uint32_t bytes = 0;  // mask
-  uint32_t split = 0;  // index of the bytes' histories
+  uint32_t bytes = 0;    // mask
+  uint32_t split = 0;    // index of the bytes' histories
+  uint32_t written = 0;  // mask of what this launch has written
 };
 
+// Kernels get addresses, `base` and up, that lie far apart: what is past one tensor is in none.
 struct Tensor {
   std::string name;
-  uint8_t *base;
+  uint8_t *base, *data;
   uint64_t bytes;
+  bool fresh;  // holds nothing before the launch
   GmCell *cells;
 };
 

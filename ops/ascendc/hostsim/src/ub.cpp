@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "machine.h"
+#include "ub.h"
 
 namespace hostsim {
 namespace {
@@ -19,13 +20,17 @@ void Race(const char *what, const Access &before, const Access &now, uint32_t ce
 void TouchCell(UbCell &cell, uint32_t index, bool write, const Access &now) {
   if (!Ordered(cell.write, now.pipe, now.stamp)) Race(write ? "WAW" : "RAW", cell.write, now, index);
   if (!write) {
-    cell.read[static_cast<int>(now.pipe)] = now;
+    Access &read = cell.read[static_cast<int>(now.pipe)];
+    if (now.pipe == Pipe::kVector && read.stamp != now.stamp) cell.earlier = read;
+    read = now;
     return;
   }
   for (Access &read : cell.read) {
-    if (!Ordered(read, now.pipe, now.stamp)) Race("WAR", read, now, index);
+    const Access &before = read.stamp == now.stamp ? cell.earlier : read;
+    if (!Ordered(before, now.pipe, now.stamp)) Race("WAR", before, now, index);
     read = {};
   }
+  cell.earlier = {};
   cell.write = now;
 }
 
@@ -34,20 +39,11 @@ void Touch(const Ub &ub, uint64_t bytes, bool write, const Access &now) {
   for (uint64_t i = ub.at / kCell; i <= last; ++i) TouchCell(core->cells[i], static_cast<uint32_t>(i), write, now);
 }
 
-// Mask of the bytes of cell `cell` that lie in [at, end).
-uint32_t Mask(uint64_t cell, uint64_t at, uint64_t end) {
-  const uint64_t from = std::max(at, cell * kCell) % kCell;
-  const uint64_t to = std::min(end, (cell + 1) * kCell) - cell * kCell;
-  return static_cast<uint32_t>((uint64_t{1} << to) - (uint64_t{1} << from));
-}
-
-template <typename F>
-void ForMasks(const Ub &ub, uint64_t bytes, F visit) {
-  const uint64_t end = ub.at + bytes;
-  for (uint64_t i = ub.at / kCell; i * kCell < end; ++i) visit(core->cells[i].known, Mask(i, ub.at, end), i);
-}
-
 bool InBounds(const Ub &ub, uint64_t bytes, uint16_t site) {
+  if (ub.end != 0 && ub.resets != core->resets) {
+    AddFault("bounds", "a UB tensor of before TPipe::Reset", site, "reset");
+    return false;
+  }
   if (ub.at < ub.begin || ub.at + bytes > ub.end) {
     AddFault("bounds", "bytes " + std::to_string(int64_t{ub.at} - ub.begin) + " to " +
                            std::to_string(int64_t(ub.at + bytes) - ub.begin) + " of a UB tensor of " +
@@ -116,39 +112,6 @@ bool Instruction::WriteApart(const Ub &ub, uint64_t bytes) {
   return Reachable(ub, bytes, true) && Apart(ub, bytes, false) && Write(ub, bytes);
 }
 
-void Instruction::Define(const Ub &target, uint64_t bytes) {
-  ForMasks(target, bytes, [](uint32_t &known, uint32_t mask, uint64_t) { known |= mask; });
-}
-
-void Instruction::Undefine(const Ub &target, uint64_t bytes) {
-  ForMasks(target, bytes, [](uint32_t &known, uint32_t mask, uint64_t) { known &= ~mask; });
-}
-
-bool Instruction::Defined(const Ub &source, uint64_t bytes) const {
-  bool all = true;
-  ForMasks(source, bytes, [&](uint32_t known, uint32_t mask, uint64_t) { all &= (known & mask) == mask; });
-  return all;
-}
-
-// Operands are aligned, so that their cells match one to one.
-void Instruction::Follow(const Ub &target, uint64_t bytes, const Ub &a, const Ub &b) {
-  const uint64_t first = target.at / kCell;
-  ForMasks(target, bytes, [&](uint32_t &known, uint32_t mask, uint64_t cell) {
-    const UbCell *from = core->cells + (cell - first);
-    const uint32_t both = from[a.at / kCell].known & from[b.at / kCell].known;
-    known = (known & ~mask) | (both & mask);
-  });
-}
-
-void Instruction::Require(const Ub &source, uint64_t bytes) {
-  ForMasks(source, bytes, [&](uint32_t known, uint32_t mask, uint64_t cell) {
-    if ((known & mask) != mask) {
-      const std::string where = UbName(static_cast<uint32_t>(cell * kCell));
-      AddFault("undefined", std::string(name_) + " uses bytes never written: " + where, site_, name_);
-    }
-  });
-}
-
 namespace {
 
 bool ScalarMay(const Ub &ub, uint32_t bytes, uint16_t site) {
@@ -174,7 +137,7 @@ uint8_t *ScalarWrite(const Ub &ub, uint32_t bytes, Site site) {
   const uint16_t id = SiteId(site);
   if (!ScalarMay(ub, bytes, id)) return nullptr;
   Touch(ub, bytes, true, {NextStamp(), id, core->index, Pipe::kScalar});
-  core->cells[ub.at / kCell].known |= Mask(ub.at / kCell, ub.at, ub.at + bytes);
+  MarkKnown(ub, bytes);
   return UbData(ub);
 }
 
@@ -186,7 +149,10 @@ Ub AllocUb(uint64_t bytes, Site site) {
     const std::string text = std::to_string(begin + all) + " bytes of UB asked for, there are ";
     AddFault("ub", text + std::to_string(kUbBytes), id, "");
   }
-  const Ub ub{begin, static_cast<uint32_t>(begin + all), begin};
+  if (core->buffers.size() == kBuffers) {
+    AddFault("ub", "more than " + std::to_string(kBuffers) + " buffers", id, "buffers");
+  }
+  const Ub ub{begin, static_cast<uint32_t>(begin + all), begin, core->resets};
   if (begin < kUbBytes) std::memset(core->ub + begin, kPoison, std::min<uint64_t>(all, kUbBytes - begin));
   core->ub_used = ub.end;
   core->ub_peak = std::max(core->ub_peak, ub.end);
@@ -197,6 +163,7 @@ Ub AllocUb(uint64_t bytes, Site site) {
 // What the next buffers hold is unknown; who used the bytes last is not forgotten.
 void ResetUb() {
   EndQueues();
+  ++core->resets;
   core->ub_used = 0;
   core->buffers.clear();
   for (uint32_t cell = 0; cell < std::min(core->ub_peak, kUbBytes) / kCell; ++cell) core->cells[cell].known = 0;

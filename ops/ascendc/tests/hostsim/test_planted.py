@@ -23,6 +23,11 @@ ORDER = {
     "flag never set": (19, "flag", "hangs"),
     "nine event ids": (20, "flag", "all 8 event ids"),
     "event id 8": (21, "flag", "0 to 7"),
+    "in place after a reader": (22, "race", "WAR on UB"),
+    "scalar behind a barrier of V": (23, "race", "S reads without order what V writes"),
+    "MTE3 behind a barrier of V": (24, "race", "MTE3 reads without order what V writes"),
+    "scalar before a clear": (25, "race", "V writes without order what S writes"),
+    "the wrong half of two": (26, "race", "WAR on UB"),
 }
 MEMORY = {
     "past the tensor": (100, "bounds", "of x, which has 1024"),
@@ -49,6 +54,21 @@ MEMORY = {
     "copy to a misaligned address": (121, "alignment", "multiple of 32"),
     "scalar to a misaligned address": (122, "alignment", "its size"),
 }
+VALUES = {
+    "past the tensor into the next": (150, "bounds", "outside of every tensor"),
+    "load of unwritten workspace": (151, "undefined", "DataCopy uses"),
+    "load of an unwritten output": (152, "undefined", "DataCopy uses"),
+    "read of an unwritten output": (153, "undefined", "GetValue of bytes never written: y +12"),
+    "workspace of the system": (154, "bounds", "outside of every tensor"),
+    "gather from the target": (155, "overlap", "gathered from"),
+    "gather backwards": (156, "bounds", "past UB"),
+    "compress onto the mask": (157, "overlap", "the mask"),
+    "mask of unwritten values": (158, "undefined", "bits of a mask"),
+    "select by unwritten values": (159, "undefined", "DataCopyPad"),
+    "tensor of before Reset": (160, "bounds", "before TPipe::Reset"),
+    "65 buffers": (161, "ub", "more than 64"),
+    "a work buffer too small": (162, "bounds", "bytes 0 to 128 of a UB tensor of 96"),
+}
 CORES = {
     "handover": (200, "cores", "on core 0"),
     "same bytes": (201, "cores", "WAW on y"),
@@ -59,7 +79,11 @@ CORES = {
     "stale read": (206, "cache", "DataCacheCleanAndInvalid"),
     "copy meets cache": (207, "cache", "still in a scalar cache"),
     "neighbours": (208, "race", "WAW on y +8: MTE3"),
+    "scalar beside a copy": (209, "cache", "what MTE3 of core 0 wrote"),
+    "stale write": (210, "cache", "what MTE3 of core 0 wrote"),
+    "stale neighbour": (211, "cache", "DataCacheCleanAndInvalid"),
 }
+CASES = {**ORDER, **MEMORY, **VALUES, **CORES}
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +99,9 @@ def run(sim):
     return run
 
 
-@pytest.mark.parametrize("case", [*ORDER, *MEMORY, *CORES])
+@pytest.mark.parametrize("case", CASES)
 def test_found(run, case):
-    which, kind, text = {**ORDER, **MEMORY, **CORES}[case]
+    which, kind, text = CASES[case]
     blocks = 2 if which >= 200 else 1
     assert not run(which, False, blocks).faults
     faults = run(which, True, blocks).faults
@@ -111,7 +135,7 @@ def test_left_out(run):
 
 
 def test_endless_loop(run):
-    (fault,) = run(209, True).faults
+    (fault,) = run(299, True).faults
     assert fault.kind == "hang"
 
 

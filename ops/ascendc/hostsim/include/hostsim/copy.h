@@ -24,8 +24,8 @@ inline void Load(const Ub &target, const Gm &source, const Blocks &blocks, const
     const Ub ub = target + i * blocks.ub_step;
     const Gm gm = source + static_cast<int64_t>(i) * blocks.gm_step;
     if (!copy.Read(gm, blocks.bytes) || !copy.Write(ub, RoundToCell(blocks.bytes))) return;
-    std::memcpy(UbData(ub), gm.at, blocks.bytes);
-    copy.Define(ub, blocks.bytes);
+    std::memcpy(UbData(ub), GmData(gm), blocks.bytes);
+    copy.Follow(ub, blocks.bytes, gm);
     const uint64_t rest = RoundToCell(blocks.bytes) - blocks.bytes;
     if (rest) copy.Undefine(ub + blocks.bytes, rest);
   }
@@ -39,7 +39,7 @@ inline void Store(const Gm &target, const Ub &source, const Blocks &blocks, cons
     const Gm gm = target + static_cast<int64_t>(i) * blocks.gm_step;
     if (!copy.Read(ub, blocks.bytes) || !copy.Write(gm, blocks.bytes)) return;
     copy.Require(ub, blocks.bytes);
-    std::memcpy(gm.at, UbData(ub), blocks.bytes);
+    std::memcpy(GmData(gm), UbData(ub), blocks.bytes);
   }
 }
 
@@ -58,9 +58,10 @@ void LoadPadded(const Ub &target, const Gm &source, const Blocks &blocks,
     if (!copy.Read(gm, blocks.bytes) || !copy.Write(ub, all)) return;
     auto *bytes = UbData(ub);
     for (uint64_t k = 0; k < all / sizeof(T); ++k) std::memcpy(bytes + k * sizeof(T), &pad.paddingValue, sizeof(T));
-    std::memcpy(bytes + left, gm.at, blocks.bytes);
+    std::memcpy(bytes + left, GmData(gm), blocks.bytes);
     copy.Undefine(ub, all);
     copy.Define(ub, left + blocks.bytes + right);
+    copy.Follow(ub + left, blocks.bytes, gm);
   }
 }
 

@@ -48,13 +48,16 @@ void GatherMasked(const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor
   if (!op.Read(src.Memory(), span * sizeof(T))) return;
   const uint64_t step = p.src1RepeatStride * uint64_t{kCell} * 8;  // bits from repeat to repeat
   if (bits) {
-    const uint64_t used = ((p.repeatTimes - 1) * step + each + 7) / 8;
-    if (!op.Read(*bits, used)) return;
-    op.Require(*bits, used);
+    const uint64_t used = (p.repeatTimes - 1) * step + each;
+    if (!op.Read(*bits, (used + 7) / 8)) return;
+    op.RequireBits(*bits, used);
     chosen.bits = UbData(*bits);
   }
   uint64_t count = 0;
   ForMasked<T>(p, counter, mask, [&](uint64_t r, uint64_t i, uint64_t) { count += chosen(i, r * step); });
+  const bool apart = !bits || dst.Memory().at >= bits->at + (each * p.repeatTimes + 7) / 8 ||
+                     dst.Memory().at + count * sizeof(T) <= bits->at;
+  if (!op.Check(apart, "overlap", "the target overlaps the mask")) return;
   if (count == 0 || !op.Write(dst.Memory(), count * sizeof(T))) return;
   const bool all = op.Defined(src.Memory(), span * sizeof(T));
   T *d = dst.Data();
@@ -79,7 +82,7 @@ void Extreme(const char *name, const AscendC::LocalTensor<T> &dst, const AscendC
   Instruction op(Pipe::kVector, name, site);
   op.Cost(bytes, repeats);
   if (!op.Check(count > 0, "bounds", "nothing to reduce") || !op.Read(src.Memory(), bytes)) return;
-  if (!op.Write(work.Memory(), (repeats * 2 * sizeof(T) + kCell - 1) / kCell * kCell)) return;
+  if (!op.WriteApart(work.Memory(), (repeats * 2 * sizeof(T) + kCell - 1) / kCell * kCell)) return;
   if (!op.Write(dst.Memory(), (index ? 2 : 1) * sizeof(T))) return;
   op.Require(src.Memory(), bytes);
   const T *s = src.Data();
@@ -111,8 +114,11 @@ inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const L
   const uint32_t *offsets = offset.Data();
   T *d = dst.Data();
   for (uint32_t i = 0; i < count; ++i) {
-    const hostsim::Ub from = src.Memory() + (uint64_t{base} + offsets[i]);
-    if (!op.ReadElement(from, sizeof(T))) continue;
+    const uint64_t at = uint64_t{base} + offsets[i];
+    if (!op.Check(at < hostsim::kUbBytes, "bounds", "an offset past UB")) continue;
+    const hostsim::Ub from = src.Memory() + at;
+    const bool apart = from.at + sizeof(T) <= dst.Memory().at || from.at >= dst.Memory().at + bytes;
+    if (!op.Check(apart, "overlap", "the target is gathered from") || !op.ReadElement(from, sizeof(T))) continue;
     const bool known = op.Defined(from, sizeof(T));
     std::memcpy(d + i, hostsim::UbData(from), sizeof(T));
     known ? op.Define(dst.Memory(i), sizeof(T)) : op.Undefine(dst.Memory(i), sizeof(T));
@@ -158,7 +164,7 @@ inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, cons
   op.Cost(bytes, repeats);
   if (!op.Check(count > 0, "bounds", "nothing to reduce") || !op.Read(src.Memory(), bytes)) return;
   const uint64_t used = (repeats * sizeof(T) + hostsim::kCell - 1) / hostsim::kCell * hostsim::kCell;
-  if (!op.Write(work.Memory(), used) || !op.Write(dst.Memory(), sizeof(T))) return;
+  if (!op.WriteApart(work.Memory(), used) || !op.Write(dst.Memory(), sizeof(T))) return;
   op.Require(src.Memory(), bytes);
   float sum = 0;
   for (int32_t i = 0; i < count; ++i) sum += static_cast<float>(src.Data()[i]);

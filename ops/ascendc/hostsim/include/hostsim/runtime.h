@@ -14,14 +14,15 @@ constexpr uint32_t kCell = 32;  // bytes of a block, the model's unit of order
 enum class Pipe : uint8_t { kScalar, kVector, kMte2, kMte3 };
 constexpr int kPipes = 4;
 
-// Bytes from `at` on in a buffer [begin, end) of the current core's unified buffer.
+// Bytes from `at` on in a buffer [begin, end) of the current core's unified buffer, which was made after
+// so many TPipe::Reset.
 struct Ub {
-  uint32_t begin = 0, end = 0, at = 0;
+  uint32_t begin = 0, end = 0, at = 0, resets = 0;
 
-  Ub operator+(uint64_t bytes) const { return {begin, end, static_cast<uint32_t>(at + bytes)}; }
+  Ub operator+(uint64_t bytes) const { return {begin, end, static_cast<uint32_t>(at + bytes), resets}; }
 };
 
-// Bytes from `at` on in a tensor's memory, which a GlobalTensor limits to `end`.
+// Bytes from `at` on in a tensor, which a GlobalTensor limits to `end`. The host's bytes are at GmData.
 struct Gm {
   uint8_t *at = nullptr, *end = nullptr;
   int tensor = -1;  // index of the registered tensor that the GlobalTensor's base lies in
@@ -30,6 +31,7 @@ struct Gm {
 };
 
 uint8_t *UbData(const Ub &ub);
+uint8_t *GmData(const Gm &gm);
 Gm GlobalMemory(uint8_t *base, uint64_t bytes, Site site);
 
 // One instruction of a vector or copy pipe. Its operands are declared before it touches memory; it
@@ -51,9 +53,14 @@ class Instruction {
   void Define(const Ub &target, uint64_t bytes);
   void Undefine(const Ub &target, uint64_t bytes);
   void Follow(const Ub &target, uint64_t bytes, const Ub &a, const Ub &b);
+  void Follow(const Ub &target, uint64_t bytes, const Gm &source);
   bool Defined(const Ub &source, uint64_t bytes) const;
   // The values steer the instruction or leave the core: they must have been written.
   void Require(const Ub &source, uint64_t bytes);
+  // The same of the bits of a mask, whose bytes may be known in part.
+  void DefineBits(const Ub &byte, uint8_t known);
+  bool DefinedBits(const Ub &mask, uint64_t from, uint64_t to) const;
+  void RequireBits(const Ub &mask, uint64_t bits);
 
   // Report unless `holds`; returns `holds`.
   bool Check(bool holds, const char *kind, const char *text);

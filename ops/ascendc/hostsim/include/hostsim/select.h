@@ -20,8 +20,7 @@ bool Compared(T a, T b, AscendC::CMPMODE mode) {
 
 inline bool Bit(const uint8_t *mask, uint64_t i) { return mask[i / 8] >> (i % 8) & 1; }
 
-// Bit i of the mask says how element i compares. A byte of the mask counts as written if the first
-// of its eight elements is, so that a tail without values is not in the way.
+// Bit i of the mask says how element i compares.
 template <typename T, typename U, typename F>
 void CompareInto(const char *name, const AscendC::LocalTensor<U> &dst, const AscendC::LocalTensor<T> &a,
                  const AscendC::LocalTensor<T> *b, AscendC::CMPMODE mode, uint32_t count, Site site, F other) {
@@ -43,10 +42,15 @@ void CompareInto(const char *name, const AscendC::LocalTensor<U> &dst, const Asc
     for (uint32_t k = 0; k < 8; ++k) bits |= static_cast<uint8_t>(Compared(x[i + k], other(i + k), mode) << k);
     d[i / 8] = bits;
   }
-  Mark(op, dst.Memory(), 1, mask, all, [&](uint64_t i) {
-    const auto first = static_cast<uint32_t>(i * 8);
-    return op.Defined(a.Memory(first), sizeof(T)) && (!b || op.Defined(b->Memory(first), sizeof(T)));
-  });
+  if (all) return op.Define(dst.Memory(), mask);
+  for (uint32_t i = 0; i < count; i += 8) {
+    uint8_t known = 0;
+    for (uint32_t k = i; k < i + 8; ++k) {
+      const bool both = op.Defined(a.Memory(k), sizeof(T)) && (!b || op.Defined(b->Memory(k), sizeof(T)));
+      known |= static_cast<uint8_t>(both << (k - i));
+    }
+    op.DefineBits(dst.Memory() + i / 8, known);
+  }
 }
 
 template <typename T, typename U, typename F>
@@ -63,12 +67,12 @@ void SelectInto(const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<U
   const bool apart = bits.at + (count + 7) / 8 <= dst.Memory().at || bits.at >= dst.Memory().at + bytes;
   if (!op.Check(apart, "overlap", "the target overlaps the mask")) return;
   if ((b && !op.Read(b->Memory(), bytes)) || !op.Write(dst.Memory(), bytes)) return;
-  const bool all = op.Defined(bits, (count + 7) / 8) && op.Defined(a.Memory(), bytes) &&
+  const bool all = op.DefinedBits(bits, 0, count) && op.Defined(a.Memory(), bytes) &&
                    (!b || op.Defined(b->Memory(), bytes));
   const uint8_t *m = UbData(bits);
   Mark(op, dst.Memory(), sizeof(T), count, all, [&](uint64_t i) {
     const auto at = static_cast<uint32_t>(i);
-    if (!op.Defined(bits + i / 8, 1)) return false;
+    if (!op.DefinedBits(bits, i, i + 1)) return false;
     return Bit(m, i) ? op.Defined(a.Memory(at), sizeof(T)) : !b || op.Defined(b->Memory(at), sizeof(T));
   });
   T *d = dst.Data();

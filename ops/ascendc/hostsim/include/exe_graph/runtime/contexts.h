@@ -127,7 +127,7 @@ class InferShapeContext : public OperatorContext {
   const Shape *GetOptionalInputShape(size_t i) const { return Bare(At(inputs, i)); }
   const Shape *GetRequiredInputShape(size_t i) const { return Bare(At(inputs, i)); }
   Shape *GetOutputShape(size_t i) {
-    return i < outputs.size() ? &outputs[i]->shape.MutableStorageShape() : nullptr;
+    return i < outputs.size() && outputs[i] ? &outputs[i]->shape.MutableStorageShape() : nullptr;
   }
 
  private:
@@ -141,7 +141,7 @@ class InferDataTypeContext : public OperatorContext {
   ge::DataType GetRequiredInputDataType(size_t i) const { return Bare(At(inputs, i)); }
   ge::DataType GetOutputDataType(size_t i) const { return Bare(At(outputs, i)); }
   ge::graphStatus SetOutputDataType(size_t i, ge::DataType type) {
-    if (i >= outputs.size()) return ge::GRAPH_FAILED;
+    if (i >= outputs.size() || !outputs[i]) return ge::GRAPH_FAILED;
     outputs[i]->desc = CompileTimeTensorDesc(type);
     return ge::GRAPH_SUCCESS;
   }

@@ -2,6 +2,7 @@
 #include "log/log.h"
 #include "planted_tiling.h"
 #include "register/op_def_registry.h"
+#include "tiling/platform/platform_ascendc.h"
 
 namespace optiling {
 
@@ -23,6 +24,8 @@ static ge::graphStatus Tile(gert::TilingContext *context) {
   context->SetBlockDim(static_cast<uint32_t>(*attrs->GetInt(2)));
   context->SetTilingKey(static_cast<uint64_t>(*attrs->GetInt(0) / 100));
   context->SetScheduleMode(1);
+  const platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
+  context->GetWorkspaceSizes(1)[0] = platform.GetLibApiWorkSpaceSize() + 256;
   return ge::GRAPH_SUCCESS;
 }
 

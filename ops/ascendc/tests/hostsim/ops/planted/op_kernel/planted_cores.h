@@ -67,6 +67,39 @@ __aicore__ inline void Neighbours(Bench &b) {
   if (b.bad) DataCopyPad(b.y[GetBlockIdx() + 2], b.ub, DataCopyExtParams(1, 4, 0, 0, 0));
 }
 
+// Core 0 copies to the first half of a line, core 1 writes the second by scalar.
+__aicore__ inline void CopyThenScalar(Bench &b) {
+  b.Clear();
+  if (GetBlockIdx() == 0) DataCopyPad(b.z, b.ub, DataCopyExtParams(1, 32, 0, 0, 0));
+  if (!b.bad) SyncAll<true>();
+  if (GetBlockIdx() == 0) return;
+  b.z.SetValue(8, 1);
+  DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE>(b.z);
+}
+
+// The cache holds a line from before a copy, and writes all of it back.
+__aicore__ inline void StaleWrite(Bench &b) {
+  b.Clear();
+  const int32_t before = b.z.GetValue(8);
+  SyncAll<true>();
+  if (GetBlockIdx() == 0) DataCopyPad(b.z, b.ub, DataCopyExtParams(1, 32, 0, 0, 0));
+  SyncAll<true>();
+  if (GetBlockIdx() == 0) return;
+  if (!b.bad) DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE>(b.z);
+  b.z.SetValue(8, before + 1);
+  DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE>(b.z);
+}
+
+// Reads of single elements do not hide who wrote all of them.
+__aicore__ inline void StaleNeighbour(Bench &b) {
+  b.Clear();
+  if (GetBlockIdx() == 0) DataCopy(b.z, b.ub, 64);
+  SyncAll<true>();
+  if (GetBlockIdx() == 0 || !b.bad) DataCacheCleanAndInvalid<int32_t, CacheLine::ENTIRE_DATA_CACHE>(b.z);
+  const int64_t at = 2 * GetBlockIdx();
+  b.ub.SetValue(0, b.z.GetValue(at) + b.z.GetValue(at + 1));
+}
+
 __aicore__ inline void Endless(Bench &b) {
   while (b.bad) b.ub.SetValue(0, 1);
 }
@@ -82,6 +115,9 @@ __aicore__ inline void RunCores(Bench &b, int which) {
     case 206: return StaleRead(b);
     case 207: return CopyMeetsCache(b);
     case 208: return Neighbours(b);
+    case 209: return CopyThenScalar(b);
+    case 210: return StaleWrite(b);
+    case 211: return StaleNeighbour(b);
     default: return Endless(b);
   }
 }

@@ -94,6 +94,53 @@ __aicore__ inline void LargeId(Bench &b) {
   WaitFlag<HardEvent::V_S>(id);
 }
 
+// A step that changes its own source in place does not hide who read it before.
+__aicore__ inline void InPlace(Bench &b) {
+  b.Clear();
+  const LocalTensor<int32_t> other = b.Another();
+  Adds<int32_t>(other, b.ub, 1, 64);
+  if (!b.bad) PipeBarrier<PIPE_V>();
+  Adds<int32_t>(b.ub, b.ub, 1, 64);
+}
+
+// The vector pipe's barrier is no edge to another pipe.
+template <HardEvent event>
+__aicore__ inline void BarrierOnly(Bench &b, pipe_t second) {
+  Duplicate<int32_t>(b.ub, 0, 64);
+  PipeBarrier<PIPE_V>();
+  if (!b.bad) {
+    SetFlag<event>(EVENT_ID0);
+    WaitFlag<event>(EVENT_ID0);
+  }
+  if (second == PIPE_S) b.ub.SetValue(0, b.ub.GetValue(1));
+  if (second == PIPE_MTE3) DataCopy(b.y, b.ub, 64);
+}
+
+__aicore__ inline void ScalarBeforeClear(Bench &b) {
+  b.ub.SetValue(5, 1);
+  if (!b.bad) {
+    SetFlag<HardEvent::S_V>(EVENT_ID0);
+    WaitFlag<HardEvent::S_V>(EVENT_ID0);
+  }
+  Duplicate<int32_t>(b.ub, 0, 64);
+}
+
+// Two halves of a buffer by turns, with a flag each; `bad` waits for the other half's.
+__aicore__ inline void WrongHalf(Bench &b) {
+  for (int32_t half = 0; half < 2; ++half) SetFlag<HardEvent::MTE3_MTE2>(half);
+  for (int32_t i = 0; i < 4; ++i) {
+    const int32_t half = i % 2;
+    const LocalTensor<int32_t> part = b.ub[(b.bad && i == 2 ? 1 - half : half) * 32];
+    WaitFlag<HardEvent::MTE3_MTE2>(half);
+    DataCopy(part, b.x[i * 32], 32);
+    SetFlag<HardEvent::MTE2_MTE3>(half);
+    WaitFlag<HardEvent::MTE2_MTE3>(half);
+    DataCopy(b.y[i * 32], part, 32);
+    SetFlag<HardEvent::MTE3_MTE2>(half);
+  }
+  for (int32_t half = 0; half < 2; ++half) WaitFlag<HardEvent::MTE3_MTE2>(half);
+}
+
 __aicore__ inline void RunOrder(Bench &b, int which) {
   switch (which) {
     case 0: return Pair<HardEvent::MTE2_V>(b, PIPE_MTE2, PIPE_V);
@@ -117,6 +164,11 @@ __aicore__ inline void RunOrder(Bench &b, int which) {
     case 18: return SetTwice(b);
     case 19: return WaitFirst(b);
     case 20: return ManyIds(b);
-    default: return LargeId(b);
+    case 21: return LargeId(b);
+    case 22: return InPlace(b);
+    case 23: return BarrierOnly<HardEvent::V_S>(b, PIPE_S);
+    case 24: return BarrierOnly<HardEvent::V_MTE3>(b, PIPE_MTE3);
+    case 25: return ScalarBeforeClear(b);
+    default: return WrongHalf(b);
   }
 }
