@@ -117,7 +117,7 @@ class Store:
         if self._packs:
             if len(parts) < len(layout.tiered):
                 # No `say`: a compiler's trace could not follow it.
-                raise StateError("append: in a graph with these operators tiered parts come together")
+                raise StateError("append: in a graph tiered parts come together")
             self._append([layout.pack(parts)], rows, [records], [self._base[layer]])
             return
         kept, written = layout.slices(records), layout.slices(self._base[layer])

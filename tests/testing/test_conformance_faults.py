@@ -1,6 +1,6 @@
 """The state machine is tested too: each planted fault must fail it.
 
-Without one it finds nothing in the same examples, see ``conformance/test_plain.py``.
+Without one it finds nothing: ``conformance/test_plain.py``.
 """
 
 from dataclasses import replace

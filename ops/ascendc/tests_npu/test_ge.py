@@ -24,9 +24,6 @@ class Order:
     def __init__(self, proto, without=None):
         """Leave out the edge `without`, (from, to)."""
         self.ops = {op.name: op for op in proto.op}
-        self.edges = {
-            (source.split(":")[0], op.name): source for op in proto.op for source in op.input if source
-        }  # fmt: skip
         self.controls = sorted(
             (source.split(":")[0], op.name)
             for op in proto.op for source in op.input if source.endswith(":-1")

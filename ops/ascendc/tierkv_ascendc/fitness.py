@@ -42,7 +42,8 @@ def check_policy(name: str, policy: Any, options: Any, limits: Limits) -> None:
     placed = issubclass(policy, OperatorPolicy) and f"place_{policy.operator}" in OPERATORS
     if issubclass(policy, TablePolicy) and not placed:
         do = "choose one of them; reference operators do all policies, on device cpu"
-        raise ConfigError(say("policy.use", f"has no kernel {WHERE}", got=name, known=POLICIES, do=do))
+        wrong = f"has no kernel {WHERE}"
+        raise ConfigError(say("policy.use", wrong, got=name, known=POLICIES, do=do))
     if issubclass(policy, Clock):
         for ways in {options.of(slots) for slots in limits.slots}:
             if ways > most.MAX_WAYS:

@@ -47,13 +47,13 @@ class Functional:
     def _given(self, arguments: tuple[Any, ...], turn: int) -> dict[str, Any]:
         """Give the twin's arguments for one record of each list."""
         words = self._words()
-        given = {name: self._tensor(arguments, word, turn) for name, word in words.items()}
-        for name, word in self._twin.numbers.items():
-            given[name] = (
-                _row_bytes(next(iter(given.values())))
-                if word == BYTES
-                else arguments[self._places[word]]
-            )
+        tensors = {name: self._tensor(arguments, word, turn) for name, word in words.items()}
+        first = tensors[next(iter(words))]
+        numbers = {
+            name: _row_bytes(first) if word == BYTES else arguments[self._places[word]]
+            for name, word in self._twin.numbers.items()
+        }
+        given: dict[str, Any] = tensors | numbers
         return {name: given[name] for name in self._twin.names}
 
     def _tensor(self, arguments: tuple[Any, ...], word: str, turn: int) -> Tensor | None:
@@ -67,5 +67,6 @@ class Functional:
         return tensor
 
 
-def _row_bytes(rows: Tensor) -> int:
+def _row_bytes(rows: Tensor | None) -> int:
+    assert rows is not None  # the first input is always there
     return rows.shape[-1] * rows.element_size()

@@ -1,6 +1,7 @@
 """The side stream of each mode."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from tierkv.types import Placement, Plan
 
 def npu_streams(device: torch.device) -> Streams:
     """Give torch_npu's own: of torch's generic ones npugraph_ex would drop the switch."""
-    npu = torch.npu
+    npu: Any = torch.npu  # type: ignore[attr-defined]  # torch_npu brings it
     return Streams(
         current=npu.current_stream, stream=lambda: npu.Stream(device), event=npu.Event,
         on=npu.stream,

@@ -89,7 +89,7 @@ def captured() -> Iterator[list[GeGraph]]:
         mock.patch.object(fx2ge_converter, "initialize_graph_engine"),
         mock.patch.object(_backend, "_cached_device_id", 0),
         mock.patch.object(_torchair, "get_registered_ir_def", _registered),
-        mock.patch.object(_torchair, "check_cann_compat", lambda *_: ""),  # CANN has them all
+        mock.patch.object(_torchair, "check_cann_compat", return_value=""),  # CANN has them all
         mock.patch.object(fx2ge_converter.GeConcreteGraph, "optimize_graph_without_runtime", keep),
     ):
         yield graphs

@@ -4,11 +4,16 @@
 
 namespace hostnpu {
 
-at::Tensor as_cpu(const at::Tensor& tensor) {
+at::Tensor checked(const at::Tensor& tensor) {
   std::int64_t span = tensor.numel() == 0 ? 0 : 1;
   for (std::int64_t i = 0; span && i < tensor.dim(); ++i) span += (tensor.size(i) - 1) * tensor.stride(i);
   const auto bytes = static_cast<std::size_t>(span) * tensor.element_size();
   TORCH_CHECK(on_device(tensor.data_ptr(), bytes), "host device: a tensor lies outside of the device's memory");
+  return tensor;
+}
+
+at::Tensor as_cpu(const at::Tensor& tensor) {
+  checked(tensor);
   auto same = at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
   if (tensor.is_conj()) same._set_conj(true);
   if (tensor.is_neg()) same._set_neg(true);

@@ -12,6 +12,9 @@ inline bool on_npu(const at::Tensor& tensor) {
   return tensor.defined() && tensor.device().type() == c10::DeviceType::PrivateUse1;
 }
 
+// The same; throws unless all of it lies in one block of the device's memory.
+at::Tensor checked(const at::Tensor& tensor);
+
 // The same bytes as a CPU tensor. It owns nothing, as a kernel owns nothing.
 at::Tensor as_cpu(const at::Tensor& tensor);
 

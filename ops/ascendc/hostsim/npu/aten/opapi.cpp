@@ -3,6 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include "../src/executor.hpp"
+#include "convert.hpp"
 
 namespace {
 
@@ -25,7 +26,7 @@ at::ScalarType scalar_type(int type) {
 at::Tensor view(const aclTensor& tensor) {
   const auto type = scalar_type(tensor.type);
   auto* begin = static_cast<char*>(tensor.data) + tensor.offset * static_cast<std::int64_t>(at::elementSize(type));
-  return at::from_blob(begin, tensor.sizes, tensor.strides, at::TensorOptions().dtype(type));
+  return hostnpu::checked(at::from_blob(begin, tensor.sizes, tensor.strides, at::TensorOptions().dtype(type)));
 }
 
 }  // namespace
