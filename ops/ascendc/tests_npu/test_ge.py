@@ -1,4 +1,4 @@
-"""The graph that GE gets of a step: operators, streams, and what orders every access to a buffer."""
+"""The graph that GE gets of a step: operators, streams, and the order of accesses to buffers."""
 
 import itertools
 

@@ -8,6 +8,7 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,6 +18,8 @@ EXTENSION = Path(__file__).with_name("_torch.so")
 LIBRARY = "libcust_opapi.so"
 
 _StreamHook = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)
+_HOOKS: list[Any] = []
+"""What the extension may call; C++ does not keep it alive."""
 
 
 def npu_stream(device: int) -> int:
@@ -56,8 +59,9 @@ def load(
     wrong = binding.tierkv_ascendc_open(str(library).encode())
     if wrong is not None:
         raise OSError(f"tierkv_ascendc: cannot open {library}: {wrong.decode()} (run build.sh)")
-    binding.stream_hook = _StreamHook(stream)  # kept alive as long as it may be called
-    binding.tierkv_ascendc_set_stream_hook(binding.stream_hook)
+    hook = _StreamHook(stream)
+    _HOOKS.append(hook)
+    binding.tierkv_ascendc_set_stream_hook(hook)
 
 
 @cache
