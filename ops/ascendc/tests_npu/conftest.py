@@ -23,6 +23,7 @@ else:
     import torch
 
     torch.set_num_threads(1)  # tensors are small, and the device waits for its own threads
+    gc.disable()  # a graph that is collected within a capture ends the process; see `collected`
 
 
 FOLDERS = (

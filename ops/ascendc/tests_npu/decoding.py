@@ -14,9 +14,13 @@ MODEL = {
     "kv_lora_rank": 64, "qk_rope_head_dim": 16,
 }  # fmt: skip
 """GLM-5.2's shape, three groups of layers, its sizes reduced."""
+GATHER = {
+    "family": "deepseek_v32", "dtype": "bfloat16", "num_hidden_layers": 3, "index_topk": 32,
+    "index_n_heads": 2, "index_head_dim": 16, "kv_lora_rank": 64, "qk_rope_head_dim": 16,
+}  # fmt: skip
+"""DeepSeek V3.2's, whose layers select each for itself."""
 LANES, ROWS, SLOTS, TOKENS, STEPS = 4, 3, 128, 320, 50
 OWNERS = [layer for layer, kind in enumerate(TYPES) if kind == "full"]
-GROUP_OF = [sum(owner <= layer for owner in OWNERS) - 1 for layer in range(len(TYPES))]
 
 
 def make(device="npu:0", queries=1, **settings):
@@ -34,10 +38,10 @@ def forward(step, new, ids):
 
     A mere clone is no computation to npugraph_ex, which gives the selection's buffer instead.
     """
-    seen = []
-    for layer, group in enumerate(GROUP_OF):
+    seen, cache = [], step.cache
+    for layer, group in enumerate(cache.limits.spec.group_of):
         step.append(layer, new[layer])
-        kv = step.select(layer, ids[group] if layer in OWNERS else None)
+        kv = step.select(layer, ids[group] if layer == cache.owner_of[layer] else None)
         seen.append(kv.records.bitwise_not())
     return seen
 
@@ -58,7 +62,8 @@ class Decode:
         ]  # fmt: skip
         """What each layer appends, in static tensors."""
         top_k = cache.limits.spec.top_k
-        self.ids = [self._zeros(ROWS, queries, top_k, dtype=torch.int32) for _ in OWNERS]
+        groups = cache.limits.spec.groups
+        self.ids = [self._zeros(ROWS, queries, top_k, dtype=torch.int32) for _ in groups]
 
     def _zeros(self, *shape, dtype):
         return torch.zeros(shape, dtype=dtype, device=self.device)
@@ -78,7 +83,7 @@ class Decode:
         self.number += 1
         self.lane[request], self.length[request] = self.cache.admit(request), tokens
         self.drafts[request] = 0
-        for layer in range(len(TYPES)):
+        for layer in range(len(self.new)):
             self.cache.prefill(request, layer, self._rows(layer, tokens))
 
     def release(self, request):
@@ -137,10 +142,10 @@ class Decode:
         self.cache.installer.drain()
         kept, site = [site_counters(self.cache)], self.cache.site
         for group, policy in zip(self.cache.limits.spec.groups, site.policies, strict=True):
-            tables = getattr(policy, "tables", [])
+            tables = getattr(policy, "tables", [policy.id_at])
             resident = policy.id_at.cpu() >= 0
             kept += [table.cpu() for table in tables]
-            if tables:
+            if len(tables) > 1:
                 kept += [site.pool_view(layer).cpu()[resident] for layer in group.layers]
         return kept
 
@@ -150,6 +155,9 @@ def site_counters(cache):
 
 
 def settings_of(policy):
+    """Settings for a policy of a table, or for the fused gather, ``last-step``."""
+    if policy == "last-step":
+        return {"scheme": "dsv32-gather", "model": GATHER}
     ways = {"set-fifo": 16, "clock": 32}
     return {"policy": {"use": policy, "ways": ways[policy]} if policy in ways else {"use": policy}}
 

@@ -40,6 +40,16 @@ def test_equals_the_reference(kernels, queries, policy):
     assert {"DsaAppend", "DsaPlan", "DsaCommit", "DsaServe", "DsaInstall"} <= set(kernels.runs)
 
 
+@pytest.mark.parametrize(("queries", "replayed"), [(1, False), (4, False), (4, True)])
+def test_the_fused_gather_equals_the_reference(kernels, queries, replayed):
+    how = {"run": Replayed()} if replayed else {}
+    with make(queries=queries, **settings_of("last-step")) as cache:
+        equals_reference(cache, queries, "last-step", **how)
+        assert cache.stats().groups[0].hits
+    gather = {"GatherSelectionPlan", "GatherSelectionPlace", "GatherSelectionKvCache"}
+    assert gather <= set(kernels.runs)
+
+
 @pytest.mark.parametrize("chosen", [Order.LATE_SIDE, Order.LATE_MAIN])
 @pytest.mark.parametrize("queries", [1, 4])
 def test_side_stream_equals_the_reference(kernels, runtime, queries, chosen):

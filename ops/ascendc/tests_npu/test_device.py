@@ -53,6 +53,19 @@ def test_pinned_memory(any_order):
     assert (back == 3).all()
 
 
+@pytest.mark.parametrize("rows", [1, 31, 1280])
+def test_swapped_memory_lies_in_its_block(runtime, rows):
+    """torch_npu rounds the address up to a page; memory that starts within one would end behind."""
+    for _ in range(4):
+        swapped = torch_npu.empty_with_swapped_memory(
+            (rows, 160), dtype=torch.uint8, device="npu:0"
+        )
+        assert swapped.data_ptr() % 4096 == 0
+        assert runtime.hostnpu_on_device(swapped.data_ptr(), swapped.nbytes)
+        swapped.copy_(torch.ones_like(swapped))
+        assert bool((swapped == 1).all())
+
+
 def test_swapped_memory(any_order):
     swapped = torch_npu.empty_with_swapped_memory([4, 8], dtype=torch.float32, device="npu:0")
     assert swapped.device.type == "npu"

@@ -7,7 +7,7 @@
 namespace hostnpu {
 namespace {
 
-constexpr std::size_t kAlign = 512;
+constexpr std::size_t kAlign = 512, kPage = 4096;  // torch_npu counts on host memory in whole pages
 constexpr int kPoison = 0xCB;  // a bad index as an integer, far out as a floating-point number
 constexpr std::size_t kTotal = std::size_t{64} << 30;
 
@@ -36,8 +36,8 @@ const Block* find_block(const void* begin, std::size_t bytes) {
 
 int allocate(void** out, std::size_t bytes, bool device) {
   Guard guard(runtime().lock);
-  const std::size_t rounded = (bytes + kAlign - 1) / kAlign * kAlign;
-  *out = rounded && rounded <= kTotal ? std::aligned_alloc(kAlign, rounded) : nullptr;
+  const std::size_t align = device ? kAlign : kPage, rounded = (bytes + align - 1) / align * align;
+  *out = rounded && rounded <= kTotal ? std::aligned_alloc(align, rounded) : nullptr;
   if (!*out) return fail(kOutOfMemory, "allocate: no memory for " + std::to_string(bytes) + " bytes");
   std::memset(*out, kPoison, rounded);
   blocks().all[reinterpret_cast<std::uintptr_t>(*out)] = {bytes, device, device, true};
