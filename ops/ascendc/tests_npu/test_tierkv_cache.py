@@ -39,8 +39,8 @@ def _serve(device, backing):
     return seen
 
 
-# Reference operators read a backing in main memory from the host, in no stream's order; the device's
-# own operators need memory that they address, see the tier of `tierkv_ascendc`.
+# Reference operators read main memory from the host, in no stream's order; operators of the device
+# need memory that they address, see the tier of `tierkv_ascendc`.
 @pytest.mark.parametrize(
     ("backing", "chosen"),
     [("host", Order.EAGER), ("device", Order.EAGER), ("device", Order.LATE)],
