@@ -15,19 +15,21 @@ PROJECT = HERE.parents[1]
 SOURCES = (PROJECT / "tierkv" / "constants.py", HERE / "tierkv_ascendc" / "limits.py")
 
 
-def _generator() -> ModuleType:
-    path = PROJECT / "ops" / "cpu" / "generate_constants.py"
-    spec = importlib.util.spec_from_file_location("tierkv_cpu_generate_constants", path)
+def load(path: Path) -> ModuleType:
+    """Import a file that belongs to no installation here."""
+    name = f"tierkv_generate_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look there
     spec.loader.exec_module(module)
     return module
 
 
 def header() -> str:
     """Text of ``tierkv_constants.h``."""
-    cpu = _generator()
+    cpu = load(PROJECT / "ops" / "cpu" / "generate_constants.py")
     lines = [
         f"// Generated from {' and '.join(path.name for path in SOURCES)}; do not edit.",
         "#pragma once",
@@ -45,8 +47,12 @@ def header() -> str:
 
 
 def write(target: Path) -> None:
-    """Write the header where it is missing or old, in one step."""
-    text = header()
+    """Write the header where it is missing or old."""
+    write_text(target, header())
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write a file where it is missing or differs, in one step."""
     if target.exists() and target.read_text() == text:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
