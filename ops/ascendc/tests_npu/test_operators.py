@@ -100,5 +100,9 @@ def test_host_tensors_are_not_mixed_in(any_order):
     x, host = torch.ones(3, device=NPU), torch.ones(3)
     with pytest.raises(RuntimeError, match="expected all tensors to be on npu:0"):
         x * host
+    at = torch.tensor([2], device=NPU)
+    for mixed in (lambda: host[at], lambda: host.index_put_((at,), x[:1])):
+        with pytest.raises(RuntimeError, match="expected all tensors to be on npu:0"):
+            mixed()
     assert (x * host[0]).tolist() == [1, 1, 1]
     assert x[torch.tensor([2])].tolist() == [1]

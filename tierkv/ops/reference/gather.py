@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tierkv.constants import Counter, Kind
 from tierkv.ops.reference.classify import classify, count, list_misses
+from tierkv.ops.reference.move import take
 
 
 def plan_gather(
@@ -191,7 +192,8 @@ def gather(
         to = target[mine]
         lain = target[:, mine[1]][source.long()[batch[hit]], query[hit], at[hit]]
         to[batch[hit], query[hit], place[hit]] = lain  # all are read before one is written
-        to[batch[from_backing], query[from_backing], place[from_backing]] = far[at[from_backing]]
+        fetched = take(far, at[from_backing])
+        to[batch[from_backing], query[from_backing], place[from_backing]] = fetched
         to[batch[is_fresh], query[is_fresh], place[is_fresh]] = new[batch[is_fresh], at[is_fresh]]
         first = at[repeat] // top_k, at[repeat] % top_k
         to[batch[repeat], query[repeat], place[repeat]] = to[batch[repeat], *first]

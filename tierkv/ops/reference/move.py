@@ -16,7 +16,8 @@ def append(parts: list[Tensor], rows: Tensor, fresh: list[Tensor], out: list[Ten
         kept.copy_(part)
     live = rows >= 0
     for part, target in zip(_bytes(parts), _bytes(out), strict=False):
-        target[rows[live].long()] = part[live]
+        at = rows[live].long()
+        target[at.to(target.device)] = part[live].to(target.device)
 
 
 def serve(
@@ -41,7 +42,7 @@ def serve(
     for new, near, far, target in zip(*lists, strict=True):
         target.zero_()
         target[hit] = near[lane[hit], at[hit]]
-        target[from_backing] = far[at[from_backing]]
+        target[from_backing] = take(far, at[from_backing])
         target[is_fresh] = new[batch[is_fresh], at[is_fresh]]
         rows = target.flatten(1, 2)
         rows[repeat.flatten(1)] = rows[batch[repeat], at[repeat]]
@@ -62,6 +63,11 @@ def install(
     lane, place = lanes[batch].long(), slot[batch, miss].long()
     for rows, near in zip(_bytes(selection), _bytes(pool), strict=True):
         near[lane, place] = rows.flatten(1, 2)[batch, miss_from[batch, miss].long()]
+
+
+def take(rows: Tensor, at: Tensor) -> Tensor:
+    """Give rows `at` [n] of `rows` [N, width], which may lie in main memory, where `at` lies."""
+    return rows[at.to(rows.device)].to(at.device)
 
 
 def _bytes(rows: list[Tensor]) -> list[Tensor]:

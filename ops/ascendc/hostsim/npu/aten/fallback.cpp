@@ -65,6 +65,17 @@ bool takes_host_tensors(const OperatorHandle& op) {
   return names.count(op.operator_name().name) > 0;
 }
 
+// A tensor of the host is no operand that the device indexes or writes, whatever lies beside it.
+void refuse_host_target(const OperatorHandle& op, const Stack& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool indexed = i == 0 && takes_host_tensors(op);
+    if (!arguments[i].isTensor() || !(indexed || mutates(op.schema().arguments()[i].alias_info()))) continue;
+    const auto& tensor = arguments[i].toTensor();
+    TORCH_CHECK(!tensor.defined() || on_npu(tensor), op.operator_name().name,
+                ": expected all tensors to be on npu:0, found one on ", tensor.device());
+  }
+}
+
 // CPU tensors are read as they are now: on the device they would be arguments of the launch.
 Stack on_cpu(const OperatorHandle& op, const Stack& arguments, bool now) {
   Stack stack;
@@ -150,6 +161,7 @@ std::optional<Stack> layout(const OperatorHandle& op, const Stack& arguments) {
 
 void fallback(const OperatorHandle& op, Stack* stack) {
   const Stack arguments = torch::jit::pop(*stack, op.schema().arguments().size());
+  refuse_host_target(op, arguments);
   void* const stream = current_stream();
   std::optional<Stack> out;
   if (!hostnpu_immediate(stream)) out = layout(op, arguments);
