@@ -36,8 +36,8 @@ def state(cache):
     return (
         cache.stats(),
         cache.paging.block_table.tolist(),
-        cache.lanes.length.tolist(),
-        cache.lanes.stable.tolist(),
+        cache.lengths.tiered.tolist(),
+        cache.lengths.stable.tolist(),
         [residents(policy) for policy in cache.site.policies],
     )
 

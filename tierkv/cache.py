@@ -15,12 +15,14 @@ from tierkv.external import ExternalPaging
 from tierkv.footprint import Footprint
 from tierkv.interfaces import Installer, Planner, Server
 from tierkv.lanes import Lanes
+from tierkv.lengths import Lengths
 from tierkv.offload import Offload
 from tierkv.paging import Paging
+from tierkv.rows import Numbers
 from tierkv.site import Site
 from tierkv.snapshot import snapshot
 from tierkv.step import Step
-from tierkv.stepper import Numbers, Stepper
+from tierkv.stepper import Stepper
 from tierkv.store import Records, Store
 from tierkv.types import Stats
 from tierkv.warm import warm
@@ -44,7 +46,7 @@ class TieredCache:
         self.site, self.limits = site, site.limits
         self.planner, self.server, self.installer = planner, server, installer
         self.footprint = footprint
-        self.lanes = Lanes(site.limits)
+        self.lanes, self.lengths = Lanes(site.limits), Lengths(site.limits)
         self.paging = ExternalPaging(site.limits) if site.limits.external else Paging(site.limits)
         self.store = Store(site.limits, site.ops, site.backing)
         self.offload = Offload(site.limits, site.backing, installer.background)
@@ -97,9 +99,9 @@ class TieredCache:
 
     def length(self, request: Hashable) -> int:
         """Tokens of the request that every layer holds."""
-        lane = self.lanes.closed("length of", request)
+        lane = requests.lane_of(self, "length of", request)
         self.settle()
-        return self.lanes.written(lane)
+        return self.lengths.written(lane)
 
     def prefill(self, request: Hashable, layer: int, records: Records, start: int = 0) -> None:
         """Write a layer's records of positions from `start` on; what lay behind them is dropped.
@@ -217,7 +219,7 @@ class TieredCache:
         """Let others share a lane's full pages of its prompt, once every layer has written them."""
         prompt = self.lanes.prompts.get(lane)
         if prompt is not None:
-            self.paging.name(lane, prompt.tokens[: self.lanes.written(lane)], prompt.salt)
+            self.paging.name(lane, prompt.tokens[: self.lengths.written(lane)], prompt.salt)
 
 
 def _finish(installer: Installer, device: torch.device) -> None:

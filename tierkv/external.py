@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tierkv.constants import MAX_PAGE, MIN_PAGE
-from tierkv.errors import ConfigError, say
+from tierkv.errors import ConfigError, ShapeError, say
 from tierkv.layout import KVLayout, ModelSpec
 from tierkv.limits import Limits
 from tierkv.paging import Copy, Paging, Span
@@ -56,6 +56,28 @@ class External:
     def pages(self) -> int:
         """Whole pages."""
         return len(self.records[0]) // self.page
+
+
+def widen(block_table: Tensor, shape: torch.Size, limits: Limits) -> Tensor:
+    """Check an engine's block table [B, pages] and widen it to a batch's `shape`.
+
+    One on an accelerator is not read, unless ``debug`` is set: it loses pages that do not exist.
+
+    Raises
+    ------
+    ShapeError
+    """
+    if block_table.dim() != 2 or len(block_table) != shape[0] or block_table.shape[1] > shape[1]:
+        wrong = f"block_table must be [{shape[0]}, at most {shape[1]}]"
+        raise ShapeError(say("begin", wrong, got=list(block_table.shape)))
+    if block_table.is_cpu or limits.debug:
+        beyond = int(block_table.max()) if block_table.numel() else -1
+        if beyond >= limits.pages:
+            wrong = f"block_table names a page of {limits.pages}"
+            raise ShapeError(say("begin", wrong, got=beyond))
+    wide = torch.full(shape, -1, dtype=torch.int32, device=block_table.device)
+    wide[:, : block_table.shape[1]] = torch.where(block_table < limits.pages, block_table, -1)
+    return wide
 
 
 class ExternalTier(ViewTier):

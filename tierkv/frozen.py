@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tierkv.errors import StateError, say
+from tierkv.rows import Rows
 from tierkv.types import Selection
 
 if TYPE_CHECKING:
@@ -20,15 +21,15 @@ class Frozen:
     """A layer's last selection and what it was made for."""
 
     selection: Selection
-    rows: Mapping[str, list[int]]
-    """Host copies of that step's lanes, kv_len, q_len, stable."""
+    rows: Rows
+    """That step's."""
     epochs: list[int]
     """Of each row's lane, how many cold calls had changed it."""
 
 
 def freeze(step: Step) -> None:
     """Keep what a step that ended well has served last into each buffer."""
-    depth, epochs = step.cache.server.depth, _epochs(step.cache, step.rows["lanes"])
+    depth, epochs = step.cache.server.depth, _epochs(step.cache, step.rows.lanes)
     for layer in {layer % depth: layer for layer in step.served}.values():
         step.stepper.last[layer] = Frozen(step.served[layer], step.rows, epochs)
 
@@ -65,29 +66,28 @@ def _why_not(frozen: Frozen, step: Step, layer: int) -> str:
     its own ``kv_len``, so a step that starts there or behind leaves it right.
     """
     then, now = frozen.rows, step.rows
-    if then["lanes"] != now["lanes"]:
+    if then.lanes != now.lanes:
         return "its rows were other lanes then"
-    if then["q_len"] != now["q_len"]:
+    if then.q_len != now.q_len:
         return "its rows had other queries then"
-    if frozen.epochs != _epochs(step.cache, now["lanes"]):
+    if frozen.epochs != _epochs(step.cache, now.lanes):
         return "a request was changed since"
-    for lane, kv_len, q_len, last in zip(
-        now["lanes"], now["kv_len"], now["q_len"], then["kv_len"], strict=True
-    ):
-        if lane >= 0 and kv_len - q_len < last:
-            return f"lane {lane} rewrites position {kv_len - q_len}, which it may hold"
+    for row in now.live:
+        if now.first[row] < then.kv_len[row]:
+            may = "rewrites" if now.seen is None else "may rewrite"
+            return f"lane {now.lanes[row]} {may} position {now.first[row]}, which it may hold"
     depth = step.cache.server.depth
     if any(other % depth == layer % depth for other in step.served):
         return "another layer was served into its buffer since"
     return ""
 
 
-def expire(cache: TieredCache, group: int, lane: int, start: int) -> None:
-    """Drop frozen selections that may hold positions of a lane from `start` on."""
-    for stepper in cache.steppers:
-        for layer in cache.limits.spec.groups[group].layers:
-            frozen = stepper.last.get(layer)
-            if frozen is None or lane not in frozen.rows["lanes"]:
-                continue
-            if start < frozen.rows["kv_len"][frozen.rows["lanes"].index(lane)]:
+def expire(step: Step) -> None:
+    """Drop frozen selections that may hold what a step has written."""
+    first = {step.rows.lanes[row]: step.rows.first[row] for row in step.rows.live}
+    touched, group_of = set(step.touched), step.cache.limits.spec.group_of
+    for stepper in step.cache.steppers:
+        for layer, frozen in list(stepper.last.items()):
+            ends = zip(frozen.rows.lanes, frozen.rows.kv_len, strict=True)
+            if group_of[layer] in touched and any(first.get(at, end) < end for at, end in ends):
                 del stepper.last[layer]

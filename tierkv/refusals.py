@@ -25,16 +25,16 @@ def select(where: str, step: Step, layer: int) -> str:
 def group(where: str, step: Step, number: int) -> str:
     """Say which lane keeps a step from touching a group."""
     layers = list(step.cache.limits.spec.groups[number].layers)
-    for lane, kv_len, q_len, stable in zip(*step.rows.values(), strict=True):
-        if lane < 0:
-            continue
-        written = step.cache.lanes.length[lane, layers].tolist()
-        last = int(step.cache.lanes.stable[lane, number])
-        first = max(kv_len - q_len, 0)
+    for row in step.rows.live:
+        lane, first, stable = (
+            values[row] for values in (step.rows.lanes, step.rows.first, step.rows.stable)
+        )
+        written = step.cache.lengths.tiered[lane, layers].tolist()
+        last = int(step.cache.lengths.stable[lane, number])
         if min(written) != max(written) or written[0] < first:
             wrong = f"lane {lane} needs {first} tokens in each of the layers {layers}"
             return say(where, wrong, got=written, do="prefill them")
-        if stable < last:
+        if 0 <= stable < last:
             wrong = f"stable of lane {lane} was {last} in the last step"
             return say(where, wrong, got=stable, do="truncate the request to take tokens back")
     raise AssertionError("a group that may be touched was refused")

@@ -40,7 +40,7 @@ def admit(
         cache.paging.shrink(lane, 0)
         cache.lanes.unbind(request)
         raise
-    cache.lanes.reset(lane, len(pages) * cache.limits.page)
+    cache.lengths.reset(lane, len(pages) * cache.limits.page)
     if tokens:
         cache.lanes.prompts[lane] = Prompt(tuple(tokens), salt)
     return lane
@@ -50,17 +50,17 @@ def prefill(
     cache: TieredCache, request: Hashable, layer: int, records: Records, start: int = 0
 ) -> None:
     """Write a layer's records."""
-    what = f"prefill {request!r}"
-    refuse_external(cache, what)
-    where = f"{what}, layer {layer}"
-    lane = cache.lanes.closed("prefill", request)
-    group = cache.group_of(what, layer)
+    call = f"prefill {request!r}"
+    refuse_external(cache, call)
+    where = f"{call}, layer {layer}"
+    lane = lane_of(cache, "prefill", request)
+    group, what = cache.group_of(call, layer), Copying(request, lane, layer, start)
     tokens = len(records if isinstance(records, Tensor) else next(iter(records.values()), ()))
-    parts = cache.store.named(what, layer, records, (tokens,))
-    kinds = cache.store.kinds(what, layer, parts)
+    parts = cache.store.named(call, layer, records, (tokens,))
+    kinds = cache.store.kinds(call, layer, parts)
     if "tiered" in kinds:  # device parts go their own way
         settle(cache)
-    low, high = int(cache.lanes.stable[lane, group]), int(cache.lanes.length[lane, layer])
+    low, high = int(cache.lengths.stable[lane, group]), int(cache.lengths.tiered[lane, layer])
     if not low <= start <= high:
         raise StateError(say(where, f"start must be {low} to {high}", got=start))
     _check_fits(cache, where, start + tokens)
@@ -70,14 +70,21 @@ def prefill(
     try:
         cache.store.write_device(layer, rows, parts)
         if "tiered" in kinds:
-            cache.offload.write(Copying(request, lane, layer, start), rows, parts)
+            cache.offload.write(what, rows, parts)
     except BaseException:  # what it may have overwritten is gone
-        cache.lanes.extend(lane, layer, start, start, kinds)
+        _extend(cache, what, start, kinds)
         raise
-    cache.lanes.extend(lane, layer, start, start + tokens, kinds)
+    _extend(cache, what, start + tokens, kinds)
     copying = cache.offload.copying
     if copying is None or copying.lane != lane:  # else once it is settled
         cache.offer(lane)
+
+
+def _extend(cache: TieredCache, what: Copying, stop: int, kinds: Sequence[str]) -> None:
+    """Record a cold write up to `stop`."""
+    if cache.lengths.extend(what.lane, what.layer, what.start, stop, kinds):
+        cache.lanes.rewrite(what.lane, what.start)
+    cache.lanes.epoch[what.lane] += 1
 
 
 def settle(cache: TieredCache) -> None:
@@ -94,7 +101,7 @@ def settle(cache: TieredCache) -> None:
     try:
         cache.offload.finish()
     except TierError:
-        cache.lanes.extend(what.lane, what.layer, what.start, what.start, ["tiered"])
+        _extend(cache, what, what.start, ["tiered"])
         raise
     cache.offer(what.lane)
 
@@ -114,12 +121,12 @@ def read(
     """Read positions of a layer."""
     where = f"read {request!r}, layer {layer}"
     refuse_external(cache, where)
-    lane = cache.lanes.closed("read", request)
+    lane = lane_of(cache, "read", request)
     cache.group_of(f"read {request!r}", layer)
     what = cache.offload.copying
     if what and (what.lane, what.layer) == (lane, layer) and stop > what.start:
         settle(cache)
-    length = int(cache.lanes.length[lane, layer])
+    length = int(cache.lengths.tiered[lane, layer])
     if not 0 <= start <= stop <= length:
         wrong = f"the range must lie within {length} tokens"
         raise StateError(say(where, wrong, got=(start, stop)))
@@ -129,12 +136,14 @@ def read(
 def fork(cache: TieredCache, request: Hashable, copy: Hashable) -> int:
     """Bind a lane that shares all pages."""
     refuse_external(cache, f"fork {request!r}")
-    lane = cache.lanes.closed("fork", request)
+    lane = lane_of(cache, "fork", request)
     settle(cache)
     cache.installer.drain([lane])
     other = cache.lanes.bind(copy)
     cache.paging.share(other, cache.paging.held(lane))
-    cache.lanes.copy(lane, other)
+    cache.lengths.copy(lane, other)
+    if lane in cache.lanes.prompts:
+        cache.lanes.prompts[other] = cache.lanes.prompts[lane]
     return other
 
 
@@ -151,18 +160,16 @@ def release(cache: TieredCache, request: Hashable) -> None:
 
 def truncate(cache: TieredCache, request: Hashable, length: int) -> None:
     """Shorten every layer."""
-    lane = cache.lanes.closed("truncate", request)
+    lane = lane_of(cache, "truncate", request)
     _settle_lane(cache, lane, length)
-    most = cache.limits.max_tokens
-    written = most if cache.limits.external else int(cache.lanes.length[lane].max())
+    written = cache.lengths.longest(lane)
     if not 0 <= length <= written:
         raise StateError(say(f"truncate {request!r}", f"length must be 0 to {written}", got=length))
     cache.installer.drain([lane])
     for policy in cache.site.policies:
         policy.forget([lane], length)
-    for number in range(len(cache.limits.spec.groups)):
-        cache.lanes.cut(lane, number, length)
-        cache.lanes.stable[lane, number] = min(cache.lanes.stable[lane, number], length)
+    cache.lengths.cut(lane, length)
+    cache.lanes.rewrite(lane, length)
     cache.lanes.epoch[lane] += 1
     cache.paging.shrink(lane, length)
 
@@ -178,6 +185,13 @@ def make_room(cache: TieredCache, spans: Mapping[int, Span]) -> None:
     except BaseException:  # the pages it copies from are right still
         cache.paging.undo(copies, held)
         raise
+
+
+def lane_of(cache: TieredCache, verb: str, request: Hashable) -> int:
+    """Give the lane of a request that is in no open step, and read what is not known of it."""
+    lane = cache.lanes.closed(verb, request)
+    cache.lengths.read(lane)
+    return lane
 
 
 def refuse_external(cache: TieredCache, call: str) -> None:

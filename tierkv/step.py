@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from tierkv import captured, ending, frozen, refusals
 from tierkv.constants import Counter
 from tierkv.errors import ShapeError, StateError, say
+from tierkv.rows import Rows
 from tierkv.store import Records
 from tierkv.types import Placement, Plan, Selection
 
@@ -28,12 +29,10 @@ class Step:
     part ends with :meth:`join`, and :meth:`replay` runs it, in this step and in later ones.
     """
 
-    def __init__(
-        self, stepper: Stepper, rows: Mapping[str, list[int]], touchable: list[bool]
-    ) -> None:
+    def __init__(self, stepper: Stepper, rows: Rows, touchable: list[bool]) -> None:
         self.batch = stepper.batch
         self.rows = rows
-        """Host copies of the batch: lanes, kv_len, q_len, stable."""
+        """What the host knows of the batch."""
         self.stepper = stepper
         self.cache = stepper.cache
         self.touchable = touchable
@@ -57,12 +56,12 @@ class Step:
         return [n for n, group in enumerate(spec.groups) if not begun.isdisjoint(group.layers)]
 
     def __enter__(self) -> Step:
-        self.cache.lanes.open.update(lane for lane in self.rows["lanes"] if lane >= 0)
+        self.cache.lanes.open.update(lane for lane in self.rows.lanes if lane >= 0)
         self.cache.opened.append(self.stepper)
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        self.cache.lanes.open.difference_update(self.rows["lanes"])
+        self.cache.lanes.open.difference_update(self.rows.lanes)
         self.cache.opened.remove(self.stepper)
         unfinished = "" if error else refusals.unfinished(self)
         if error or unfinished:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from tierkv.errors import CapacityError, ShapeError, StateError, say
+from tierkv.errors import CapacityError, StateError, say
+from tierkv.external import widen
 from tierkv.frozen import Frozen
 from tierkv.paging import Span
 from tierkv.requests import make_room
+from tierkv.rows import Given, Numbers, Rows, on_device, rows_of
 from tierkv.step import Step
 from tierkv.types import Batch
 
 if TYPE_CHECKING:
     from tierkv.cache import TieredCache
-
-Numbers = Sequence[int] | Tensor
 
 
 class Stepper:
@@ -78,11 +77,16 @@ class Stepper:
         lanes
             [B] distinct lanes, -1 for a padding row.
         kv_len
-            [B] tokens including this step's. Read on the host; give host values where speed counts.
+            [B] tokens including this step's. A tensor on an accelerator is not read: every lane
+            grows for the most that it can be, ``q_len`` tokens behind what the lane may hold, and
+            the step may not begin before the lane's last ``stable``, or the end that its last
+            ``admit``, ``prefill``, ``truncate`` or ``fork`` left. A row that breaks these bounds
+            selects and appends nothing; with ``debug: true`` it is an error.
         q_len
-            [B] live queries, the last ones of each row; default Q.
+            [B] live queries, the last ones of each row; default Q. Read on the host.
         stable
             [B] leading positions that can no longer change; default ``max(kv_len - q_len, 0)``.
+            Not read beside a `kv_len` that is not.
         block_table
             [B, pages] int32, -1 unmapped: an engine's own, with :class:`~tierkv.External` only.
 
@@ -91,27 +95,15 @@ class Stepper:
         StateError, CapacityError, ShapeError
             Nothing was changed; after CapacityError release a request and retry.
         """
-        self.cache.settle()
-        width = len(self.batch.lanes)
-        rows = {
-            "lanes": _numbers("lanes", lanes, width),
-            "kv_len": _numbers("kv_len", kv_len, width),
-            "q_len": _numbers("q_len", q_len, width, [self.batch.queries] * width),
-        }
-        first = [max(kv - q, 0) for kv, q in zip(rows["kv_len"], rows["q_len"], strict=True)]
-        rows["stable"] = _numbers("stable", stable, width, first)
-        self._check(rows, first)
-        table = self._table(rows["lanes"], block_table)
-        cache = self.cache
+        cache, given = self.cache, Given(lanes, kv_len, q_len, stable)
+        cache.settle()
+        self._check_free()
+        rows = rows_of(cache, len(self.batch.lanes), self.batch.queries, given)
+        table = self._engines(block_table)
         cache.installer.drain()  # pending work reads the buffers and pages that follow
-        live = [i for i, lane in enumerate(rows["lanes"]) if lane >= 0]
-        touchable = cache.lanes.touchable(
-            [rows["lanes"][i] for i in live], [first[i] for i in live],
-            [rows["stable"][i] for i in live],
-        )  # fmt: skip
-        spans = {rows["lanes"][i]: Span(first[i], rows["kv_len"][i]) for i in live}
-        make_room(cache, spans)
-        self.fill(rows, cache.paging.block_table[rows["lanes"]] if table is None else table)
+        touchable = cache.lengths.touchable(rows)
+        make_room(cache, {rows.lanes[i]: Span(rows.first[i], rows.kv_len[i]) for i in rows.live})
+        self.fill(rows, cache.paging.block_table[rows.lanes] if table is None else table)
         return Step(self, rows, touchable.tolist())
 
     def overlaps(self, other: Stepper) -> bool:
@@ -119,34 +111,34 @@ class Stepper:
         mine, yours = self.batch.first_row, other.batch.first_row
         return mine < yours + len(other.batch.lanes) and yours < mine + len(self.batch.lanes)
 
-    def _table(self, lanes: list[int], block_table: Tensor | None) -> Tensor | None:
+    def _engines(self, block_table: Tensor | None) -> Tensor | None:
         """Check an engine's block table and widen it to the batch's."""
-        if (block_table is not None) != self.cache.limits.external:
+        limits = self.cache.limits
+        if (block_table is not None) != limits.external:
             do = "pass it with External blocks, and only then"
             raise StateError(say("begin", "block_table does not go with this cache", do=do))
         if block_table is None:
             return None
-        wide = torch.full(self.batch.block_table.shape, -1, dtype=torch.int32)
-        rows, pages = len(lanes), wide.shape[1]
-        if block_table.dim() != 2 or len(block_table) != rows or block_table.shape[1] > pages:
-            wrong = f"block_table must be [{rows}, at most {pages}]"
-            raise ShapeError(say("begin", wrong, got=list(block_table.shape)))
-        beyond = int(block_table.max()) if block_table.numel() else -1
-        if beyond >= self.cache.limits.pages:
-            wrong = f"block_table names a page of {self.cache.limits.pages}"
-            raise ShapeError(say("begin", wrong, got=beyond))
-        wide[:, : block_table.shape[1]] = block_table
-        return wide
+        return widen(block_table, self.batch.block_table.shape, limits)
 
-    def fill(self, rows: Mapping[str, list[int]], table: Tensor) -> None:
-        """Write lanes, kv_len, q_len, stable, [B] each, and the block table [B, pages]."""
-        for name, values in rows.items():
-            getattr(self.batch, name).copy_(torch.tensor(values, dtype=torch.int32))
-        self.batch.block_table.copy_(table)
-        self.batch.rows.copy_(self._rows(table, rows))
+    def fill(self, rows: Rows, table: Tensor) -> None:
+        """Write a batch and its block table [B, pages] to the device."""
+        batch = self.batch
+        lanes, q_len, kv_len, stable = torch.tensor(
+            [rows.lanes, rows.q_len, rows.kv_len, rows.stable], dtype=torch.int32
+        )
+        if rows.seen is not None:
+            kv_len, stable, _ = rows.seen
+        batch.lanes.copy_(lanes)
+        batch.q_len.copy_(q_len)
+        batch.kv_len.copy_(kv_len)
+        batch.stable.copy_(stable)
+        batch.block_table.copy_(table)
+        if rows.seen is not None or on_device(table):
+            lanes, q_len, kv_len, table = batch.lanes, batch.q_len, batch.kv_len, batch.block_table
+        batch.rows.copy_(_backing_rows(lanes, q_len, kv_len, table, batch))
 
-    def _check(self, rows: Mapping[str, list[int]], first: list[int]) -> None:
-        lanes, limits = self.cache.lanes, self.cache.limits
+    def _check_free(self) -> None:
         for stepper in self.cache.opened:
             if stepper is self:
                 do = "end it, or make another stepper"
@@ -154,56 +146,18 @@ class Stepper:
             if self.overlaps(stepper):
                 do = "steppers open together need lanes for all their rows"
                 raise StateError(say("begin", "an open step uses the same buffers", do=do))
-        used = [lane for lane in rows["lanes"] if lane != -1]
-        if len(set(used)) < len(used):
-            raise StateError(say("begin", "a lane stands twice", got=rows["lanes"]))
-        for i, lane in enumerate(rows["lanes"]):
-            if lane == -1:
-                continue
-            where = f"begin, row {i}, lane {lane}"
-            if not lanes.bound(lane):
-                raise StateError(say(where, "no request runs there", do="admit one; -1 is padding"))
-            if lane in lanes.open:
-                raise StateError(say(where, "is in an open step", do="end that step first"))
-            kv_len, q_len, stable = (rows[name][i] for name in ("kv_len", "q_len", "stable"))
-            if not 1 <= q_len <= self.batch.queries:
-                raise StateError(say(where, f"q_len must be 1 to {self.batch.queries}", got=q_len))
-            if kv_len < 0:
-                raise StateError(say(where, "kv_len must not be negative", got=kv_len))
-            if not 0 <= stable <= first[i]:
-                raise StateError(say(where, f"stable must be 0 to {first[i]}", got=stable))
-            if kv_len > limits.max_tokens:
-                raise CapacityError(
-                    say(
-                        "max_tokens",
-                        f"lane {lane} needs {kv_len}, the limit is {limits.max_tokens}",
-                        do="release the request, or raise it",
-                    )
-                )
-
-    def _rows(self, table: Tensor, rows: Mapping[str, list[int]]) -> Tensor:
-        """Give the backing row of each query's record, [B, Q]; -1 for what append must drop."""
-        queries, page = self.batch.queries, self.batch.page
-        query = torch.arange(queries)
-        lanes, kv_len, q_len = (
-            torch.tensor(rows[n])[:, None] for n in ("lanes", "kv_len", "q_len")
-        )
-        position = kv_len - queries + query
-        live = (lanes >= 0) & (position >= 0) & (query >= queries - q_len)
-        at = position.clamp(min=0)
-        return torch.where(live, table.long().gather(1, at // page) * page + at % page, -1)
 
 
-def _numbers(
-    name: str, values: Numbers | None, width: int, default: list[int] | None = None
-) -> list[int]:
-    """Bring a per-row argument of begin to the host as a list of `width` ints."""
-    if values is None and default is not None:
-        return default
-    numbers = values.tolist() if isinstance(values, Tensor) else list(values or ())
-    if len(numbers) != width or not all(isinstance(number, int) for number in numbers):
-        raise ShapeError(say(f"begin, {name}", f"expected {width} whole numbers", got=values))
-    return [int(number) for number in numbers]
+def _backing_rows(
+    lanes: Tensor, q_len: Tensor, kv_len: Tensor, table: Tensor, batch: Batch
+) -> Tensor:
+    """Give the backing row of each query's record, [B, Q]; -1 for what append must drop."""
+    query = torch.arange(batch.queries, device=lanes.device)
+    position = kv_len[:, None] - batch.queries + query
+    live = (lanes[:, None] >= 0) & (position >= 0) & (query >= batch.queries - q_len[:, None])
+    at = position.clamp(min=0)
+    page = table.gather(1, (at // batch.page).long())
+    return torch.where(live & (page >= 0), page * batch.page + at % batch.page, -1)
 
 
 def _check_size(name: str, value: int, setting: str, most: int) -> None:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from tierkv import frozen
 from tierkv.errors import ShapeError, StateError, say
+from tierkv.requests import lane_of
+from tierkv.rows import Rows
 
 if TYPE_CHECKING:
     from tierkv.cache import TieredCache
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 def warm(cache: TieredCache, request: Hashable, layer: int, ids: Tensor) -> None:
     """Plan, serve and install selections [n, K] of a request as steps without attention."""
     where = f"warm {request!r}, layer {layer}"
-    lane, group = cache.lanes.closed("warm", request), cache.group_of(f"warm {request!r}", layer)
+    lane, group = lane_of(cache, "warm", request), cache.group_of(f"warm {request!r}", layer)
     layers, top_k = cache.limits.spec.groups[group].layers, cache.limits.spec.top_k
     if layer != layers[0]:
         do = f"pass layer {layers[0]}"
@@ -30,7 +32,7 @@ def warm(cache: TieredCache, request: Hashable, layer: int, ids: Tensor) -> None
     if cache.lanes.open:
         raise StateError(say(where, "a step is open", do="end it first"))
     cache.installer.drain()  # pending work reads the batch and counts, both written here
-    length = int(cache.lanes.length[lane, list(layers)].min())
+    length = int(cache.lengths.tiered[lane, list(layers)].min())
     padded = torch.full((len(rows), top_k), -1, dtype=torch.int32, device=cache.limits.device)
     padded[:, : rows.shape[1]] = rows
     padded[padded >= length] = -1
@@ -46,13 +48,13 @@ def warm(cache: TieredCache, request: Hashable, layer: int, ids: Tensor) -> None
     except BaseException:  # what was placed may not have been copied
         cache.site.policies[group].forget([lane])
         raise
-    cache.lanes.stable[lane, group] = length  # what is resident can no longer change
+    cache.lengths.keep(lane, group, length)  # what is resident
 
 
 def _install(cache: TieredCache, lane: int, length: int, group: int, ids: Tensor) -> None:
     """Step one row whose every position is stable."""
     stepper = cache.stepper_for(1, 1)
-    rows = {"lanes": [lane], "kv_len": [length], "q_len": [1], "stable": [length]}
+    rows = Rows([lane], [length], q_len=[1], stable=[length], first=[length - 1])
     stepper.fill(rows, cache.paging.block_table[[lane]])
     plan = None
     for layer in cache.limits.spec.groups[group].layers:

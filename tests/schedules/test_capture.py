@@ -99,7 +99,7 @@ def drive(cache, run):
 
 def left_behind(cache):
     tables = [table for policy in cache.site.policies for table in policy.tables]
-    return [*tables, cache.site.counters, torch.from_numpy(cache.lanes.length)]
+    return [*tables, cache.site.counters, torch.from_numpy(cache.lengths.tiered)]
 
 
 @pytest.fixture(scope="module")

@@ -184,10 +184,8 @@ def reuse_of_anything():
 def a_failure_that_is_kept_warm():
     def abandon(call, step):
         for number in step.touched:
-            for lane, kv_len, q_len in zip(*(step.rows[n] for n in ("lanes", "kv_len", "q_len")),
-                                           strict=True):  # fmt: skip
-                if lane >= 0:
-                    step.cache.lanes.cut(lane, number, max(kv_len - q_len, 0))
+            for row in step.rows.live:
+                step.cache.lengths.shorten(step.rows.lanes[row], number, step.rows.first[row])
 
     return wrap(ending, "abandon", abandon)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tierkv.cache import TieredCache
 from tierkv.errors import StateError, TraceError, say
+from tierkv.rows import Rows
 from tierkv.step import Step
 from tierkv.trace.chunk import Chunk, Ints
 from tierkv.trace.layout import ROWS
@@ -31,8 +32,9 @@ class _Record:
 
     slot: int
     groups: list[int]
-    rows: dict[str, tuple[int, ...]]
-    """``lanes`` and ``ROWS`` -> one value a batch row."""
+    rows: Rows
+    request: list[int]
+    """Of each row, the number of its request; -1 is padding."""
     queries: int
     copied: torch.Event | None
     """When the device has copied the ids; None on the CPU."""
@@ -143,10 +145,9 @@ class Recorder:
         if self._device.type != "cpu":
             copied = torch.Event(self._device)
             copied.record()
-        rows = {name: tuple(values) for name, values in step.rows.items()}
         serial = self._cache.lanes.serial
-        rows["request"] = tuple(serial[lane] if lane >= 0 else -1 for lane in rows["lanes"])
-        self._filled.append(_Record(slot, groups, rows, batch.queries, copied))
+        request = [int(serial[lane]) if lane >= 0 else -1 for lane in step.rows.lanes]
+        self._filled.append(_Record(slot, groups, step.rows, request, batch.queries, copied))
 
     @torch.inference_mode(False)
     def _view(self, slot: int, batch: Batch) -> list[Tensor]:
@@ -181,10 +182,13 @@ class Recorder:
         _, lanes, queries, top_k = self._ids.shape[1:]
         rows = {name: np.zeros((1, lanes), np.int32) for name in ROWS}
         rows["request"].fill(-1)
-        given = np.array(record.rows["lanes"])
-        live = np.flatnonzero(given >= 0)
-        for name in ROWS:
-            rows[name][0, given[live]] = np.array(record.rows[name])[live]
+        given, live = np.array(record.rows.lanes), record.rows.live
+        kv_len, stable = record.rows.kv_len, record.rows.stable
+        if record.rows.seen is not None:
+            kv_len, stable, _ = record.rows.seen.tolist()
+        columns = zip(ROWS, (kv_len, record.rows.q_len, stable, record.request), strict=True)
+        for name, values in columns:
+            rows[name][0, given[live]] = np.array(values)[live]
         shape = (len(given), record.queries, top_k)
         held: Any = self._buffer[record.slot].numpy()
         for group in record.groups:

@@ -176,5 +176,5 @@ class Prefill(Pass):
     def _take_back(self) -> None:
         new = self.new
         for request, lane, past in zip(new.requests, new.lanes, new.past, strict=True):
-            held = int(self.tiered.lanes.length[lane].max())
+            held = int(self.tiered.lengths.tiered[lane].max())
             self.tiered.truncate(request, min(past, held))

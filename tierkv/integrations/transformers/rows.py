@@ -57,7 +57,7 @@ class Rows:
     def crop(self, length: int) -> None:
         """Forget what lies behind `length`; rejected drafts cost nothing."""
         for request, lane in zip(self.requests, self.lanes, strict=True):
-            if length < self.tiered.lanes.stable[lane].max():
+            if length < self.tiered.lengths.stable[lane].max():
                 self.tiered.truncate(request, length)
         self.length = length
 

@@ -111,7 +111,7 @@ class ServingCache(ForwardCache):
         lanes = [self._lane_of[request] for request in requests]
         ends = [start + count for start, count in zip(starts, counts, strict=True)]
         for request, lane, start in zip(requests, lanes, starts, strict=True):
-            if start < self.tiered.lanes.stable[lane].max():
+            if start < self.tiered.lengths.stable[lane].max():
                 self.tiered.truncate(request, start)
         warm = [end >= self._prompts[request] for request, end in zip(requests, ends, strict=True)]
         self.open(NewTokens(requests, lanes, starts, counts, warm))

@@ -1,0 +1,169 @@
+"""How far each lane is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from tierkv.limits import Limits
+from tierkv.rows import Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unread:
+    """What only the device knows of a lane's group since its last step."""
+
+    numbers: Tensor
+    """[3] int32: that step's kv_len, stable, first."""
+    whole: bool
+    """Whether the step ended well."""
+
+
+class Lengths:
+    """Tokens written of each lane and layer, and how many can no longer change.
+
+    Where a step's lengths are known to the device alone, those here are upper bounds, and
+    ``stable`` a lower one, until :meth:`read`.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        spec = limits.spec
+        layers, groups = (limits.lanes, len(spec.layouts)), (limits.lanes, len(spec.groups))
+        self.tiered: npt.NDArray[np.int64] = np.zeros(layers, np.int64)
+        """[lanes, layers] tokens whose tiered parts are written."""
+        self.device: npt.NDArray[np.int64] = np.zeros(layers, np.int64)
+        """[lanes, layers] tokens whose device parts are written."""
+        self.stable: npt.NDArray[np.int64] = np.zeros(groups, np.int64)
+        """[lanes, groups] ``stable`` of the group's last step."""
+        self._start: npt.NDArray[np.int64] = np.zeros(groups, np.int64)
+        """[lanes, groups] where the next step may begin at the earliest: at the end of a cold
+        call, and then at the last ``stable``."""
+        self._unread: dict[int, dict[int, Unread]] = {}
+        """Lane -> group -> what was not read yet."""
+        self._has_device = [bool(layout.device) for layout in spec.layouts]
+        self._external = limits.external  # then only the engine knows what is written
+        self._most, self._group_of = limits.max_tokens, spec.group_of
+        self._owners = np.array([group.owner for group in spec.groups])
+        self._spans = [slice(group.owner, group.last + 1) for group in spec.groups]
+
+    def reset(self, lane: int, length: int) -> None:
+        """Say that every layer of a lane holds `length` tokens, all of which may change."""
+        self.tiered[lane] = self.device[lane] = self._start[lane] = length
+        self.stable[lane] = 0
+        self._unread.pop(lane, None)
+
+    def copy(self, lane: int, other: int) -> None:
+        """Say that lane `other` holds what `lane` does."""
+        for numbers in (self.tiered, self.device, self.stable, self._start):
+            numbers[other] = numbers[lane]
+        self._unread.pop(other, None)
+
+    def read(self, lane: int) -> None:
+        """Bring to the host what only the device knows of a lane."""
+        for group, unread in self._unread.pop(lane, {}).items():
+            kv_len, stable, first = unread.numbers.tolist()
+            self.shorten(lane, group, max(kv_len, first) if unread.whole else first)
+            if unread.whole:
+                self.keep(lane, group, stable)
+
+    def written(self, lane: int) -> int:
+        """Tokens written in every layer, device parts too."""
+        written = int(self.tiered[lane].min())
+        return min(written, *map(int, self.device[lane, self._has_device]), written)
+
+    def longest(self, lane: int) -> int:
+        """Tokens written in the longest layer; nobody knows of an engine's."""
+        return self._most if self._external else int(self.tiered[lane].max())
+
+    def start(self, lane: int) -> int:
+        """Position that a step whose lengths the host does not know begins at, or behind."""
+        begun = self._start[lane][self.tiered[lane, self._owners] > 0]
+        return int(begun.min()) if len(begun) and not self._external else 0
+
+    def touchable(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Say which groups a step may touch: [groups].
+
+        Their layers are equally long and reach the first position of each row, and the row's
+        ``stable`` is not below the group's last.
+        """
+        live = rows.live
+        first, stable = (np.array(values)[live, None] for values in (rows.first, rows.stable))
+        lanes = [rows.lanes[row] for row in live]
+        length = self.tiered[lanes]
+        low = np.minimum.reduceat(length, self._owners, axis=1)
+        high = np.maximum.reduceat(length, self._owners, axis=1)
+        fits = self._external | ((low == high) & (low >= first))
+        fits &= (self.stable[lanes] <= stable) | (rows.seen is not None)
+        return np.asarray(fits.all(axis=0))
+
+    def advance(self, rows: Rows, groups: Sequence[int]) -> None:
+        """Record that a step has written groups up to ``kv_len`` of its rows."""
+        live = rows.live
+        lanes = [rows.lanes[row] for row in live]
+        kv_len, stable = (np.array(values)[live, None] for values in (rows.kv_len, rows.stable))
+        at = np.ix_(lanes, self._layers(groups))
+        whole = self.device[at] >= self.tiered[at]
+        self.tiered[at] = kv_len
+        self.device[at] = np.where(whole, kv_len, self.device[at])
+        of = np.ix_(lanes, groups)
+        self.stable[of] = np.maximum(self.stable[of], stable)
+        if rows.seen is None:
+            self._start[of] = stable
+        self._note(rows, groups, whole=True)
+
+    def fail(self, rows: Rows, groups: Sequence[int]) -> None:
+        """Record that a step may have changed groups from its first positions on."""
+        if rows.seen is None:
+            for row in rows.live:
+                for group in groups:
+                    self.shorten(rows.lanes[row], group, rows.first[row])
+        self._note(rows, groups, whole=False)
+
+    def _note(self, rows: Rows, groups: Sequence[int], whole: bool) -> None:
+        """Remember what is to be read of groups that a step has ended in."""
+        for row in rows.live:
+            lane = rows.lanes[row]
+            if rows.seen is not None:
+                unread = Unread(rows.seen[:, row], whole)
+                self._unread.setdefault(lane, {}).update(dict.fromkeys(groups, unread))
+            elif lane in self._unread:
+                for group in groups:
+                    self._unread[lane].pop(group, None)
+
+    def _layers(self, groups: Sequence[int]) -> list[int]:
+        every = range(self.tiered.shape[1])
+        return [layer for group in groups for layer in every[self._spans[group]]]
+
+    def shorten(self, lane: int, group: int, length: int) -> None:
+        """Record that a group holds `length` tokens at most."""
+        for written in (self.tiered, self.device):
+            span = written[lane, self._spans[group]]
+            np.minimum(span, length, out=span)
+
+    def cut(self, lane: int, length: int) -> None:
+        """Record that a lane holds `length` tokens at most, any of which may be written again."""
+        for numbers in (self.tiered, self.device, self.stable, self._start):
+            np.minimum(numbers[lane], length, out=numbers[lane])
+
+    def keep(self, lane: int, group: int, length: int) -> None:
+        """Record that a group's first `length` positions can no longer change."""
+        for least in (self.stable, self._start):
+            least[lane, group] = max(least[lane, group], length)
+
+    def extend(self, lane: int, layer: int, start: int, stop: int, kinds: Sequence[str]) -> bool:
+        """Record a cold write of a layer's ``tiered`` or ``device`` parts, or of both.
+
+        Say whether it has replaced what was written.
+        """
+        replaced = False
+        for kind in kinds:
+            written = self.tiered if kind == "tiered" else self.device
+            replaced |= start < int(written[lane, layer])
+            written[lane, layer] = stop
+        if "tiered" in kinds:
+            self._start[lane, self._group_of[layer]] = stop
+        if "device" not in kinds:
+            self.device[lane, layer] = min(self.device[lane, layer], start)
+        return replaced
