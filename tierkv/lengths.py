@@ -60,6 +60,10 @@ class Lengths:
             numbers[other] = numbers[lane]
         self._unread.pop(other, None)
 
+    def unread(self, lane: int) -> bool:
+        """Say whether only the device knows how far a lane is written."""
+        return bool(self._unread.get(lane))
+
     def read(self, lane: int) -> None:
         """Bring to the host what only the device knows of a lane."""
         for group, unread in self._unread.pop(lane, {}).items():
@@ -141,6 +145,7 @@ class Lengths:
         for written in (self.tiered, self.device):
             span = written[lane, self._spans[group]]
             np.minimum(span, length, out=span)
+        self._start[lane, group] = min(self._start[lane, group], length)
 
     def cut(self, lane: int, length: int) -> None:
         """Record that a lane holds `length` tokens at most, any of which may be written again."""

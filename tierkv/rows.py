@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tierkv.errors import CapacityError, ShapeError, StateError, say
+from tierkv.tiers import memory
 
 if TYPE_CHECKING:
     from tierkv.cache import TieredCache
@@ -143,7 +144,8 @@ def _numbers(name: str, values: Numbers, width: int) -> list[int]:
 
 def _see(bounds: Rows, given: Given, device: torch.device) -> Tensor:
     """Launch what brings the lengths within their bounds; a row without is one of no tokens."""
-    first, most, q_len = torch.tensor([bounds.first, bounds.kv_len, bounds.q_len]).to(device)
+    host = torch.tensor([bounds.first, bounds.kv_len, bounds.q_len])
+    first, most, q_len = memory.send(host, torch.empty_like(host, device=device))
     kv_len = _column("kv_len", given.kv_len, len(q_len), device)
     begin = (kv_len - q_len).clamp(min=0)
     stable = begin

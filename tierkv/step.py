@@ -102,8 +102,7 @@ class Step:
         missing.difference_update(parts)  # first: from here on a failure may leave half of it
         cache.store.append(layer, parts, self.batch.rows, fresh, stepper.fresh[layer])
         if not cache.store.addressable and not complete and missing.isdisjoint(fresh):
-            live = self.batch.rows >= 0
-            cache.store.write(layer, self.batch.rows[live].long(), stepper.fresh[layer][live])
+            cache.store.write_live(layer, self.batch.rows, stepper.fresh[layer])
 
     def select(self, layer: int, ids: Tensor | None = None) -> Selection:
         """Give the selected records of a layer, side by side.

@@ -14,6 +14,7 @@ from tierkv.paging import Span
 from tierkv.requests import make_room
 from tierkv.rows import Given, Numbers, Rows, on_device, rows_of
 from tierkv.step import Step
+from tierkv.tiers import memory
 from tierkv.types import Batch
 
 if TYPE_CHECKING:
@@ -129,14 +130,14 @@ class Stepper:
         )
         if rows.seen is not None:
             kv_len, stable, _ = rows.seen
-        batch.lanes.copy_(lanes)
-        batch.q_len.copy_(q_len)
-        batch.kv_len.copy_(kv_len)
-        batch.stable.copy_(stable)
-        batch.block_table.copy_(table)
+        memory.send(lanes, batch.lanes)
+        memory.send(q_len, batch.q_len)
+        memory.send(kv_len, batch.kv_len)
+        memory.send(stable, batch.stable)
+        memory.send(table, batch.block_table)
         if rows.seen is not None or on_device(table):
             lanes, q_len, kv_len, table = batch.lanes, batch.q_len, batch.kv_len, batch.block_table
-        batch.rows.copy_(_backing_rows(lanes, q_len, kv_len, table, batch))
+        memory.send(_backing_rows(lanes, q_len, kv_len, table, batch), batch.rows)
 
     def _check_free(self) -> None:
         for stepper in self.cache.opened:

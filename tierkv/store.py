@@ -139,6 +139,11 @@ class Store:
         """Write whole `records` [n, stride] uint8 to `rows` [n] int64 of the backing."""
         self._backing.write(layer, rows, records).wait()
 
+    def write_live(self, layer: int, rows: Tensor, records: Tensor) -> None:
+        """Write those of `records` [B, Q, stride] to the backing that have a row in `rows`."""
+        live = rows >= 0
+        self.write(layer, rows[live].long().cpu(), records[live].cpu())
+
     def write_device(self, layer: int, rows: Tensor, parts: Mapping[str, Tensor]) -> None:
         """Write those of `parts` [n, width] that stay on the device to `rows` [n] int64."""
         for name, target in self.device[layer].items():

@@ -38,6 +38,8 @@ class Tier(Component, ABC):
        other rows may be read and written here.
     3. :meth:`close` ends it; it may be called twice, and before ``allocate``.
 
+    `rows`, `out` and `records` lie on the host.
+
     An implementer that can be addressed by kernels also offers :class:`SupportsView`. One without
     it must be readable from the host and is refused for capture and full-graph compilation.
     """

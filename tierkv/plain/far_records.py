@@ -10,7 +10,10 @@ from tierkv.types import Plan
 
 
 class FarRecords:
-    """The backing's own memory, or one staging buffer a call where it has no ``SupportsView``."""
+    """The backing's own memory, or one staging buffer a call where it has no ``SupportsView``.
+
+    The latter waits for an accelerator twice: to know the rows, and to hand their records over.
+    """
 
     def __init__(self, site: Site) -> None:
         layers = range(len(site.limits.spec.layouts))
@@ -29,9 +32,9 @@ class FarRecords:
         if self._views is not None:
             return plan.index, self._views[layer]
         wanted = (plan.kind == Kind.MISS) | (plan.kind == Kind.WINDOW)
-        rows = plan.index[wanted].long()
+        rows, device = plan.index[wanted].long().cpu(), wanted.device
         staging = torch.empty((len(rows), self._layouts[layer].stride), dtype=torch.uint8)
         if len(rows):
             self._backing.read(layer, rows, staging).wait()
-        index = plan.index.masked_scatter(wanted, torch.arange(len(rows), dtype=torch.int32))
-        return index, [staging]
+        places = torch.arange(len(rows), dtype=torch.int32, device=device)
+        return plan.index.masked_scatter(wanted, places), [staging.to(device)]

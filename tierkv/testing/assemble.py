@@ -60,6 +60,19 @@ def device_parts(layout: KVLayout, records: Tensor) -> dict[str, Tensor]:
     }
 
 
+def bytes_of(records: Tensor) -> bytes:
+    """Give records as bytes, wherever they lie."""
+    raw: bytes = records.contiguous().cpu().numpy().tobytes()
+    return raw
+
+
+def tensor_of(raw: bytes, stride: int) -> Tensor:
+    """Give bytes as records, [n, stride] uint8."""
+    if not raw:
+        return torch.empty((0, stride), dtype=torch.uint8)
+    return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(-1, stride)
+
+
 def choice(component: Any, options: Mapping[str, Any] | None = None) -> Choice:
     """Choose a component class by itself rather than by a registered name."""
     return Choice(component.__name__, component, component.Options(**(options or {})))

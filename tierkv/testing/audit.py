@@ -6,6 +6,7 @@ import torch
 
 from tierkv.cache import TieredCache
 from tierkv.prefix_index import _Node
+from tierkv.testing.assemble import bytes_of
 
 
 class PageAudit:
@@ -54,7 +55,7 @@ class PageAudit:
         for layer, layout in enumerate(self.cache.limits.spec.layouts):
             records = torch.empty((size, layout.stride), dtype=torch.uint8)
             self.cache.site.backing.read(layer, rows, records).wait()
-            total = zlib.crc32(records.numpy().tobytes(), total)
+            total = zlib.crc32(bytes_of(records), total)
             for part in self.cache.store.device[layer].values():
-                total = zlib.crc32(part[rows].numpy().tobytes(), total)
+                total = zlib.crc32(bytes_of(part[rows.to(part.device)]), total)
         return total

@@ -15,13 +15,13 @@ from tierkv.testing.model import Row
 class Engine:
     """Hands pages out in an order of its own, keeps the block table and writes records."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, device: torch.device | None = None) -> None:
         self.page = shape.page
         lane_pages = -(-shape.max_tokens // shape.page)
         self.table = [[-1] * lane_pages for _ in range(shape.lanes)]
+        rows, strides = shape.pages * shape.page, [known.stride for known in shape.spec.layouts]
         self.records = [
-            torch.full((shape.pages * shape.page, layout.stride), 0xA5, dtype=torch.uint8)
-            for layout in shape.spec.layouts
+            torch.full((rows, stride), 0xA5, dtype=torch.uint8, device=device) for stride in strides
         ]
         self._free = list(range(shape.pages))
         random.Random(0).shuffle(self._free)
@@ -50,11 +50,14 @@ class Engine:
         """Write records [n, stride] from a position on."""
         at = range(position, position + len(records))
         rows = [self.table[lane][n // self.page] * self.page + n % self.page for n in at]
-        self.records[layer][rows] = records
+        memory = self.records[layer]
+        at_rows = torch.tensor(rows, dtype=torch.int64, device=memory.device)
+        memory[at_rows] = records.to(memory.device)
 
     def block_table(self, rows: Sequence[Row]) -> Tensor:
         """Give a batch's, no wider than it must be."""
         unmapped = [-1] * len(self.table[0])
         table = [self.table[row.lane] if row.lane >= 0 else unmapped for row in rows]
         width = max(sum(page >= 0 for page in pages) for pages in table)
-        return torch.tensor([pages[:width] for pages in table], dtype=torch.int32)
+        short = [pages[:width] for pages in table]
+        return torch.tensor(short, dtype=torch.int32, device=self.records[0].device)

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from operator import itemgetter
 
-import torch
 from torch import Tensor
 
 from tierkv.errors import CapacityError
+from tierkv.rows import Numbers, on_device
 from tierkv.stepper import Stepper
-from tierkv.testing.ledger import Ledger, tensor_of
+from tierkv.testing.assemble import tensor_of
+from tierkv.testing.ledger import Ledger
 from tierkv.testing.mirror import Served
 from tierkv.testing.model import Row
 from tierkv.testing.open_step import Ids, OpenStep
@@ -130,12 +131,24 @@ class Harness(Ledger):
     def begin(
         self, stepper: Stepper, rows: Sequence[Row], ids: Mapping[int, Ids] | None = None
     ) -> OpenStep:
-        """Open a step."""
+        """Open a step; on an accelerator every other one gets lengths that are not read."""
         step = stepper.begin(
-            [row.lane for row in rows], [row.kv_len for row in rows],
-            [row.q_len for row in rows], [row.stable for row in rows], self.block_table(rows),
-        )  # fmt: skip
+            [row.lane for row in rows], *self._lengths(rows), block_table=self.block_table(rows)
+        )
         return OpenStep(step, rows, ids or {})
+
+    def _lengths(self, rows: Sequence[Row]) -> tuple[Numbers, Numbers, Numbers]:
+        kv_len, q_len = [row.kv_len for row in rows], [row.q_len for row in rows]
+        stable = [row.stable for row in rows]
+        if self.unread(rows):
+            return self.positions(kv_len), q_len, self.positions(stable)
+        return kv_len, q_len, stable
+
+    def unread(self, rows: Sequence[Row]) -> bool:
+        """Say whether the lengths of a batch go to an accelerator, for the cache not to read."""
+        start = self.cache.lengths.start
+        bounded = all(row.first >= start(row.lane) for row in rows if row.lane >= 0)
+        return bounded and on_device(self.positions([])) and self._bytes.random() < 0.5
 
     def block_table(self, rows: Sequence[Row]) -> Tensor | None:
         """Give a batch's block table if pages are an engine's own."""
@@ -152,7 +165,7 @@ class Harness(Ledger):
             selection = opened.step.select(layer)
         else:
             ids = opened.ids[group]
-            selection = opened.step.select(layer, torch.tensor(ids, dtype=torch.int32))
+            selection = opened.step.select(layer, self.positions(ids))
             opened.plans[group] = self.mirror.plan(group, rows, ids, self.pages)
             opened.placements.append(self.mirror.recorder.placements[group])
             if self.tabled:
@@ -167,7 +180,8 @@ class Harness(Ledger):
                 start = (number * queries + query) * stride
                 record = raw[start : start + stride]
                 self.mirror.records.write(row.lane, layer, position, record)
-        return tensor_of(raw, stride).view(len(opened.rows), queries, stride)
+        records = tensor_of(raw, stride).view(len(opened.rows), queries, stride)
+        return records.to(self.cache.limits.device)
 
     def _end(self, opened: OpenStep) -> None:
         opened.held.clear()

@@ -6,6 +6,7 @@ from typing import Any
 
 from tierkv.cache import TieredCache
 from tierkv.constants import Counter
+from tierkv.testing.assemble import bytes_of
 from tierkv.testing.invariants import Residents, check_placements, check_tables, residents
 from tierkv.testing.model import Records, Row, RowPlan, plan_row
 from tierkv.testing.model_residency import Residency, placed
@@ -136,7 +137,7 @@ class Mirror:
         assert selection.length.tolist() == length, (
             f"layer {layer}: {selection.length}, not {length}"
         )
-        raw = selection.records.contiguous().numpy().tobytes()
+        raw = bytes_of(selection.records)
         known = b"".join(record for queries in records for query in queries for record in query)
         if raw == known and selection.ids.tolist() == ids:
             return
@@ -204,7 +205,7 @@ class Mirror:
     def _check_pool(self, group: int, tables: Residents) -> None:
         for layer in self.spec.groups[group].layers:
             pool = self.cache.site.pool_view(layer)
-            raw, (_, slots, stride) = pool.contiguous().numpy().tobytes(), pool.shape
+            raw, (_, slots, stride) = bytes_of(pool), pool.shape
             for lane, id_at in enumerate(tables):
                 for slot, id in id_at.items():
                     start = (lane * slots + slot) * stride

@@ -5,6 +5,7 @@ from typing import Any
 
 from tierkv.cache import TieredCache
 from tierkv.constants import Kind
+from tierkv.testing.assemble import bytes_of
 from tierkv.testing.harness import Harness
 from tierkv.testing.invariants import residents
 from tierkv.testing.mirror import COUNTERS, Mirror
@@ -164,7 +165,7 @@ class GatherMirror(Mirror):
             for lane, table in enumerate(self.tables[group]):
                 for place, id in table.items():
                     row = self.row_of[group][lane]
-                    raw = records[row, place].numpy().tobytes()
+                    raw = bytes_of(records[row, place])
                     same = raw == self.records.read(lane, layer, id)
                     assert same, f"layer {layer}, lane {lane}: place {place} does not hold id {id}"
 

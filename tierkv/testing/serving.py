@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from tierkv.cache import TieredCache
-from tierkv.testing.assemble import device_parts
+from tierkv.testing.assemble import device_parts, tensor_of
 from tierkv.testing.engine import Engine
 from tierkv.testing.flaky_tier import FlakyTier
 from tierkv.testing.harness import Harness
-from tierkv.testing.ledger import Request, tensor_of
+from tierkv.testing.ledger import Request
 from tierkv.testing.model import Row
 from tierkv.testing.model_residency import Residency
 
@@ -138,13 +138,14 @@ class Serving(Harness):
         wanted = device_parts(layout, tensor_of(b"".join(known), layout.stride))
         got = self.cache.read(name, layer, start, stop)
         for part, values in wanted.items():
-            assert torch.equal(got[part], values), f"layer {layer}: device part {part} differs"
+            found = got[part].cpu()
+            assert torch.equal(found, values), f"layer {layer}: device part {part} differs"
 
     def warm(self, name: Hashable, group: int, ids: list[list[int]]) -> None:
         """Make records resident; whatever was counted before is counted still."""
         request, members = self.requests[name], self.spec.groups[group]
         armed, self.tier.armed = self.tier.armed, ""  # nor would the model know how far it came
-        self.cache.warm(name, members.owner, torch.tensor(ids, dtype=torch.int32))
+        self.cache.warm(name, members.owner, self.positions(ids))
         self.tier.armed = armed
         row = Row(request.lane, request.length[group], 1, request.length[group])
         counted = self.mirror.tallies[group].copy()

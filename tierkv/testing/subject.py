@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import torch
 
 from tierkv import config as configuration
 from tierkv.build import build, settle
@@ -42,6 +43,11 @@ class Subject:
     def policy(self) -> str:
         """Registered name of the policy."""
         return self._config.choices["policy"].name
+
+    @property
+    def device(self) -> torch.device:
+        """Where caches lie."""
+        return torch.device(self._config.general.device)
 
     def shape(self, shape: Shape) -> Shape:
         """Give a shape the nearest number of slots that the components take."""
@@ -93,6 +99,6 @@ class Subject:
     def driver(self, shape: Shape, watched: bool = True) -> Driver:
         """Make a cache of this shape beside its model; the caller closes it."""
         shape = self.shape(shape)
-        engine = Engine(shape) if self.external else None
+        engine = Engine(shape, self.device) if self.external else None
         cache = self.build(shape, engine)
         return Driver(cache, self.model(shape.slots), engine, watched)

@@ -70,3 +70,10 @@ def allocate(
     if spare:  # before first touch, or the pages are small already
         advise(memory.data_ptr() + start, nbytes // HUGE_PAGE * HUGE_PAGE, _MADV_HUGEPAGE)
     return memory[start : start + nbytes].view(shape)
+
+
+def send(values: Tensor, target: Tensor) -> Tensor:
+    """Copy values to a tensor, on an accelerator without waiting for it; give that tensor."""
+    if values.is_cpu and not target.is_cpu:
+        values = values.to(target.dtype).pin_memory()  # kept until the copy is done
+    return target.copy_(values, non_blocking=True)

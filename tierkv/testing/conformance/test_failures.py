@@ -214,7 +214,7 @@ class TestFailures:
                 pytest.skip("kernels address this tier themselves: it has no reads to fail")
             lane = driver.admit("request", 40)
             with failing(driver, "site.backing.read", 1, late=False), pytest.raises(Interrupted):
-                cache.warm("request", 1, torch.tensor([query(1, 2, 3)], dtype=torch.int32))
+                cache.warm("request", 1, driver.positions([query(1, 2, 3)]))
             driver.check()
             driver.step([Row(lane, 41, 1, 40)], [[query(1, 2, 3, 4)]])
             driver.check()

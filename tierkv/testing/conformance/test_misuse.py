@@ -43,7 +43,7 @@ class TestMisuse:
 
     def _finish(self, driver: Driver, opened: OpenStep) -> None:
         """Whatever was refused, the step goes on."""
-        ids, step = torch.tensor([[query(0, 1)]], dtype=torch.int32), opened.step
+        ids, step = driver.positions([[query(0, 1)]]), opened.step
         for layer in range(3):
             if step.missing[layer]:
                 driver.append(opened, layer)
@@ -83,7 +83,7 @@ class TestMisuse:
     def _part(self, driver: Driver, opened: OpenStep, layer: int) -> None:
         driver.append(opened, layer)
         if layer == 1:
-            opened.step.select(1, torch.tensor([[query(0, 1)]], dtype=torch.int32))
+            opened.step.select(1, driver.positions([[query(0, 1)]]))
 
     @case(15)
     def test_case_15_a_lane_in_an_open_step_is_left_alone(self, subject: Subject) -> None:
