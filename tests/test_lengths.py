@@ -4,13 +4,16 @@ A device in host memory, which shows that no step waits, is in ``ops/ascendc/tes
 """
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
 
 import tierkv.rows
 import tierkv.testing.harness
+from tierkv import frozen
 from tierkv.errors import CapacityError, ShapeError, StateError
+from tierkv.lengths import Lengths
 from tierkv.testing.assemble import Shape, assemble
 from tierkv.testing.conformance.machine import run_machine
 from tierkv.testing.harness import Harness
@@ -100,12 +103,63 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("config", CONFIGS)
-def test_the_state_machine_finds_nothing(monkeypatch, config):
-    """Every other step has lengths that are not read, with all that may happen in between."""
+@pytest.fixture
+def everywhere(monkeypatch):
+    """Every tensor lies on a device, so that the machine leaves every other batch's there."""
     for module in (tierkv.rows, tierkv.testing.harness):
         monkeypatch.setattr(module, "on_device", lambda values: isinstance(values, torch.Tensor))
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_the_state_machine_finds_nothing(everywhere, config):
     run_machine(Subject(*CONFIGS[config]), 40)
+
+
+def a_bound_too_low(call, *arguments):
+    rows = call(*arguments)
+    return replace(rows, kv_len=[length - 1 for length in rows.kv_len])
+
+
+def a_first_position_too_high(call, *arguments):
+    rows = call(*arguments)
+    return replace(rows, first=rows.kv_len)
+
+
+def drafts_are_stable(call, *arguments):
+    seen = call(*arguments)
+    seen[1] = seen[2]
+    return seen
+
+
+def lengths_are_never_read(call, lengths, lane):
+    lengths._unread.pop(lane, None)
+
+
+def a_failed_step_counts(call, lengths, rows, groups, whole):
+    call(lengths, rows, groups, whole=True)
+
+
+def reuse_looks_at_no_bounds(call, frozen, step, layer):
+    return "" if step.rows.seen is not None else call(frozen, step, layer)
+
+
+FAULTS = {
+    a_bound_too_low: (tierkv.rows, "_bounds"),
+    a_first_position_too_high: (tierkv.rows, "_bounds"),
+    drafts_are_stable: (tierkv.rows, "_see"),
+    lengths_are_never_read: (Lengths, "read"),
+    a_failed_step_counts: (Lengths, "_note"),
+    reuse_looks_at_no_bounds: (frozen, "_why_not"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_the_state_machine_finds_a_planted_fault(everywhere, monkeypatch, fault):
+    owner, name = FAULTS[fault]
+    call = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *given, **named: fault(call, *given, **named))
+    with pytest.raises(AssertionError):
+        run_machine(Subject({"policy": "fifo"}), 100, shrink=False)
 
 
 def test_no_step_reads_them(cache):

@@ -57,9 +57,6 @@ class Driver(Serving):
     ) -> OpenStep:
         return self.tier.retry(lambda: Harness.begin(self, stepper, rows, ids))
 
-    def unread(self, rows: Sequence[Row]) -> bool:
-        return not self.reusing and super().unread(rows)
-
     def block_table(self, rows: Sequence[Row]) -> Tensor | None:
         if not self.engine:
             return None

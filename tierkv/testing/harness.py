@@ -29,6 +29,8 @@ class Harness(Ledger):
 
     begun: list[OpenStep]
     """What was last made at once, in the order begun; some may have ended."""
+    told = False
+    """Whether the cache is always told the lengths of its steps."""
 
     def step(
         self,
@@ -148,7 +150,8 @@ class Harness(Ledger):
         """Say whether the lengths of a batch go to an accelerator, for the cache not to read."""
         start = self.cache.lengths.start
         bounded = all(row.first >= start(row.lane) for row in rows if row.lane >= 0)
-        return bounded and on_device(self.positions([])) and self._bytes.random() < 0.5
+        there = bounded and not self.told and on_device(self.positions([]))
+        return there and self._bytes.random() < 0.5
 
     def block_table(self, rows: Sequence[Row]) -> Tensor | None:
         """Give a batch's block table if pages are an engine's own."""
