@@ -52,6 +52,8 @@ def device(monkeypatch):
 @pytest.fixture
 def cache(device):
     with assemble(SHAPE) as cache:
+        unread = cache.lengths.unread
+        unread._there = unread._there.as_subclass(There)
         yield cache
 
 
@@ -131,8 +133,9 @@ def drafts_are_stable(call, *arguments):
     return seen
 
 
-def lengths_are_never_read(call, lengths, lane):
-    lengths._unread.pop(lane, None)
+def lengths_are_never_read(call, lengths, lanes):
+    for lane in lanes:
+        lengths.unread.drop(lane, [0, 1])
 
 
 def a_failed_step_counts(call, lengths, rows, groups, whole):
@@ -221,6 +224,73 @@ def test_a_row_that_breaks_its_bounds_does_nothing(cache, broken):
     assert [cache.length(name) for name in "ab"] == [44, 48]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("broken", [38, 45, -3, 2**20])
+def test_what_the_device_knows_is_a_bound_too(cache, broken, whole):
+    """A row that breaks it changes nothing that is known."""
+    lanes = [admit(cache, name, 30) for name in "ab"]
+    for length in (34, 37, 40):
+        step(cache, lanes, there(length, length), ids=[length - 5], stable=there(0, length - 5))
+    for _ in range(2):
+        if whole:
+            kept = step(cache, lanes, there(44, broken), ids=[1])
+            assert kept.length.tolist() == [[1] * 4, [0] * 4]
+        else:
+            with pytest.raises(ZeroDivisionError):
+                fail(cache, lanes, there(44, broken))
+    assert [cache.length(name) for name in "ab"] == [44 if whole else 40, 40]
+    assert cache.lengths.stable[lanes].tolist() == [[40 if whole else 0] * 2, [35] * 2]
+
+
+def test_one_step_too_many_at_max_tokens(cache):
+    lane = admit(cache, "a", 80)
+    for length in (84, 88, 92):
+        step(cache, [lane], there(length), ids=[0])
+    assert cache.length("a") == 88
+
+
+def test_the_stable_that_the_host_knows_holds_for_every_group(cache):
+    lane = admit(cache, "a", 60)
+    with cache.step([lane], [64], queries=4) as opened:
+        opened.append(0, torch.zeros((1, 4, 64), dtype=torch.uint8))
+        opened.select(0, torch.full((1, 4, 6), 50, dtype=torch.int32))
+    kept = step(cache, [lane], there(62), ids=[1])  # group 1 has no stable yet
+    assert kept.length.tolist() == [[0] * 4]
+    kept = step(cache, [lane], there(64), ids=[1])
+    assert kept.length.tolist() == [[1] * 4]
+
+
+def test_lengths_on_the_host_are_checked_against_what_the_device_knows(cache):
+    lane = admit(cache, "a", 40)
+    for length in (44, 48, 52):
+        step(cache, [lane], there(length), ids=[1])
+    with pytest.raises(StateError, match="stable of lane 0 was 48 in the last step"):
+        step(cache, [lane], [45])
+    with pytest.raises(StateError, match="lane 0 needs 53 tokens"):
+        step(cache, [lane], [57])
+    step(cache, [lane], [53], ids=[1])
+    assert cache.length("a") == 53
+
+
+def test_a_page_shared_after_such_a_step_is_copied_before_the_next(cache):
+    lane = admit(cache, "a", 20)
+    for length in (24, 25):
+        step(cache, [lane], there(length))
+    cache.fork("a", "b")
+    before = cache.read("b", 1, 0, 25)
+    step(cache, [lane], there(27))
+    after = cache.read("b", 1, 0, 25)
+    assert all(torch.equal(before[part], after[part]) for part in before)
+    assert len(set(cache.paging.held(lane)) & set(cache.paging.held(1))) == 1
+
+
+def test_padding_may_say_anything(cache):
+    lane = admit(cache, "a", 40)
+    for kv_len in ([10_000, 44], there(10_000, 46)):
+        kept = step(cache, [-1, lane], kv_len, ids=[1])
+        assert kept.length.tolist() == [[0] * 4, [1] * 4]
+
+
 @pytest.mark.parametrize("broken", BROKEN)
 def test_debug_reads_and_refuses_them(device, broken):
     with assemble(SHAPE, debug=True) as cache:
@@ -263,7 +333,7 @@ def test_a_step_that_raises_leaves_the_length_of_its_beginning(cache):
     step(cache, lanes, there(44, 44))
     with pytest.raises(ZeroDivisionError):
         fail(cache, lanes, there(46, 47))
-    assert cache.lengths.unread(lanes[0])
+    assert lanes[0] in cache.lengths.unread
     step(cache, lanes, there(46, 47), ids=[1])
     assert [cache.length(name) for name in "ab"] == [46, 47]
     with pytest.raises(ZeroDivisionError):
@@ -300,11 +370,12 @@ def test_a_trace_has_the_lengths_themselves(cache, tmp_path):
         {"kv_len": there(44).float()},
         {"kv_len": there(44), "stable": there(1, 2)},
         {"kv_len": there(44), "stable": [1.5]},
+        {"kv_len": None},
     ],
 )
 def test_what_is_no_column_of_numbers_is_refused(cache, given):
     lane = admit(cache, "a", 40)
-    with pytest.raises(ShapeError, match=r"begin, (kv_len|stable): expected \[1\] int32 or int64"):
+    with pytest.raises(ShapeError, match=r"begin, (kv_len|stable): expected \[?1"):
         cache.stepper_for(1, 4).begin([lane], **given)
     assert cache.length("a") == 40
     assert held(cache, lane) == 3

@@ -31,7 +31,8 @@ from tierkv.warm import warm
 class TieredCache:
     """The KV of many requests: every record in a backing tier, the hot ones in a pool.
 
-    Made by :func:`tierkv.load`. One thread drives a cache; :meth:`stats` may be called from any.
+    Made by :func:`tierkv.load`. One thread drives a cache, on an accelerator on one stream;
+    :meth:`stats` may be called from any.
     Cold calls take a request (any hashable), steps take the lanes that :meth:`admit` gave.
     """
 

@@ -1,7 +1,6 @@
 """How far each lane is written."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -9,16 +8,7 @@ from torch import Tensor
 
 from tierkv.limits import Limits
 from tierkv.rows import Rows
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Unread:
-    """What only the device knows of a lane's group since its last step."""
-
-    numbers: Tensor
-    """[3] int32: that step's kv_len, stable, first."""
-    whole: bool
-    """Whether the step ended well."""
+from tierkv.unread import Unread
 
 
 class Lengths:
@@ -40,8 +30,7 @@ class Lengths:
         self._start: npt.NDArray[np.int64] = np.zeros(groups, np.int64)
         """[lanes, groups] where the next step may begin at the earliest: at the end of a cold
         call, and then at the last ``stable``."""
-        self._unread: dict[int, dict[int, Unread]] = {}
-        """Lane -> group -> what was not read yet."""
+        self.unread = Unread(limits)
         self._has_device = [bool(layout.device) for layout in spec.layouts]
         self._external = limits.external  # then only the engine knows what is written
         self._most, self._group_of = limits.max_tokens, spec.group_of
@@ -52,25 +41,19 @@ class Lengths:
         """Say that every layer of a lane holds `length` tokens, all of which may change."""
         self.tiered[lane] = self.device[lane] = self._start[lane] = length
         self.stable[lane] = 0
-        self._unread.pop(lane, None)
+        self.unread.drop(lane, range(len(self._spans)))
 
     def copy(self, lane: int, other: int) -> None:
         """Say that lane `other` holds what `lane` does."""
         for numbers in (self.tiered, self.device, self.stable, self._start):
             numbers[other] = numbers[lane]
-        self._unread.pop(other, None)
+        self.unread.drop(other, range(len(self._spans)))
 
-    def unread(self, lane: int) -> bool:
-        """Say whether only the device knows how far a lane is written."""
-        return bool(self._unread.get(lane))
-
-    def read(self, lane: int) -> None:
-        """Bring to the host what only the device knows of a lane."""
-        for group, unread in self._unread.pop(lane, {}).items():
-            kv_len, stable, first = unread.numbers.tolist()
-            self.shorten(lane, group, max(kv_len, first) if unread.whole else first)
-            if unread.whole:
-                self.keep(lane, group, stable)
+    def read(self, lanes: Sequence[int]) -> None:
+        """Bring to the host what only the device knows of some lanes, which waits for it."""
+        for lane, group, length, stable in self.unread.take(lanes):
+            self.shorten(lane, group, length)
+            self.keep(lane, group, stable)
 
     def written(self, lane: int) -> int:
         """Tokens written in every layer, device parts too."""
@@ -84,7 +67,16 @@ class Lengths:
     def start(self, lane: int) -> int:
         """Position that a step whose lengths the host does not know begins at, or behind."""
         begun = self._start[lane][self.tiered[lane, self._owners] > 0]
-        return int(begun.min()) if len(begun) and not self._external else 0
+        return max(int(self.stable[lane].max()), int(begun.min()) if len(begun) else 0)
+
+    def reach(self, lanes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Give the most that :meth:`longest` and :meth:`start` could say, [B] each, as the device
+        knows it; -1 is padding.
+        """
+        told = np.maximum.reduceat(self.tiered[list(lanes)], self._owners, axis=1)
+        start = np.array([self.start(lane) for lane in lanes])
+        longest, start_there = self.unread.reach(lanes, told, start)
+        return longest.fill_(self._most) if self._external else longest, start_there
 
     def touchable(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Say which groups a step may touch: [groups].
@@ -104,6 +96,7 @@ class Lengths:
 
     def advance(self, rows: Rows, groups: Sequence[int]) -> None:
         """Record that a step has written groups up to ``kv_len`` of its rows."""
+        self._note(rows, groups, whole=True)
         live = rows.live
         lanes = [rows.lanes[row] for row in live]
         kv_len, stable = (np.array(values)[live, None] for values in (rows.kv_len, rows.stable))
@@ -115,26 +108,24 @@ class Lengths:
         self.stable[of] = np.maximum(self.stable[of], stable)
         if rows.seen is None:
             self._start[of] = stable
-        self._note(rows, groups, whole=True)
 
     def fail(self, rows: Rows, groups: Sequence[int]) -> None:
         """Record that a step may have changed groups from its first positions on."""
-        if rows.seen is None:
-            for row in rows.live:
-                for group in groups:
-                    self.shorten(rows.lanes[row], group, rows.first[row])
         self._note(rows, groups, whole=False)
+        for row in rows.live if rows.seen is None else ():
+            for group in groups:
+                self.shorten(rows.lanes[row], group, rows.first[row])
 
     def _note(self, rows: Rows, groups: Sequence[int], whole: bool) -> None:
-        """Remember what is to be read of groups that a step has ended in."""
-        for row in rows.live:
-            lane = rows.lanes[row]
-            if rows.seen is not None:
-                unread = Unread(rows.seen[:, row], whole)
-                self._unread.setdefault(lane, {}).update(dict.fromkeys(groups, unread))
-            elif lane in self._unread:
-                for group in groups:
-                    self._unread[lane].pop(group, None)
+        """Tell who knows the lengths from now on: the host or the device."""
+        lanes = [rows.lanes[row] for row in rows.live]
+        if rows.seen is None:
+            for lane in lanes:
+                self.unread.drop(lane, groups)
+        elif lanes and groups:
+            lengths = self.tiered[np.ix_(lanes, [self._owners[group] for group in groups])]
+            told = np.stack([lengths, self.stable[np.ix_(lanes, groups)]])
+            self.unread.note(rows, groups, told, whole)
 
     def _layers(self, groups: Sequence[int]) -> list[int]:
         every = range(self.tiered.shape[1])

@@ -48,6 +48,10 @@ class Paging:
         self._free = list(range(limits.pages - 1, -1, -1))
         self._holders = [0] * limits.pages
         self._held: list[list[int]] = [[] for _ in range(limits.lanes)]
+        self._shares = 0
+        """Counts what may have given a page a further holder, or a name."""
+        self._alone: dict[int, tuple[int, Span]] = {}
+        """Lane -> that count, and the span that it held alone then."""
 
     @property
     def used(self) -> int:
@@ -84,10 +88,12 @@ class Paging:
         for lane, count in missing.items():
             for _ in range(count):
                 self._append(lane, self._take())
+            self._alone[lane] = self._shares, spans[lane]
         return copies
 
     def undo(self, copies: Sequence[Copy], held: Mapping[int, int]) -> None:
         """Take a growth back whose copies failed; `held` says how many pages each lane had."""
+        self._alone.clear()
         for lane, count in held.items():
             self.shrink(lane, count * self.page)
         for copy in reversed(copies):  # a later one may have taken what an earlier one gave up
@@ -108,13 +114,20 @@ class Paging:
         for lane, span in spans.items():
             held = self._held[lane]
             stop = min(self._count(span.stop), len(held)) if span.start < span.stop else 0
-            for number in range(span.start // self.page, stop):
+            for number in range(self._unchecked(lane, span), stop):
                 page = held[number]
                 holders = left.setdefault(page, self._holders[page])
                 if holders > 1 or page in self.index:
                     found.append((lane, number))
                     left[page] -= 1
         return found
+
+    def _unchecked(self, lane: int, span: Span) -> int:
+        """Give the number of the first page of a span that the lane may not hold alone."""
+        shares, known = self._alone.get(lane, (-1, span))
+        if shares == self._shares and known.start <= span.start < known.stop:
+            return self._count(known.stop)
+        return span.start // self.page
 
     def _take(self) -> int:
         if not self._free:
@@ -148,6 +161,7 @@ class Paging:
 
     def share(self, lane: int, pages: Sequence[int]) -> None:
         """Let an empty lane hold `pages` too, as its first ones."""
+        self._shares += 1
         for page in pages:
             self._append(lane, page)
 
@@ -157,6 +171,7 @@ class Paging:
 
     def name(self, lane: int, tokens: Sequence[int], salt: Hashable) -> None:
         """Enter the full pages of a lane's first `tokens` into the prefix index."""
+        self._shares += 1
         full = len(tokens) // self.page
         self.index.insert(tokens, salt, self._held[lane][:full])
 

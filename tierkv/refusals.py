@@ -33,7 +33,12 @@ def group(where: str, step: Step, number: int) -> str:
         last = int(step.cache.lengths.stable[lane, number])
         if min(written) != max(written) or written[0] < first:
             wrong = f"lane {lane} needs {first} tokens in each of the layers {layers}"
-            return say(where, wrong, got=written, do="prefill them")
+            do = (
+                "prefill them"
+                if step.rows.seen is None
+                else "prefill them, or pass kv_len on the host"
+            )
+            return say(where, wrong, got=written, do=do)
         if 0 <= stable < last:
             wrong = f"stable of lane {lane} was {last} in the last step"
             return say(where, wrong, got=stable, do="truncate the request to take tokens back")

@@ -190,7 +190,7 @@ def make_room(cache: TieredCache, spans: Mapping[int, Span]) -> None:
 def lane_of(cache: TieredCache, verb: str, request: Hashable) -> int:
     """Give the lane of a request that is in no open step, and read what is not known of it."""
     lane = cache.lanes.closed(verb, request)
-    cache.lengths.read(lane)
+    cache.lengths.read([lane])
     return lane
 
 

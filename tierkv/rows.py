@@ -32,8 +32,8 @@ class Rows:
     first: list[int]
     """Position of the first live query, at least 0; with ``seen`` a lower bound."""
     seen: Tensor | None = None
-    """[3, B] int32, if only the device knows them: kv_len, stable, first. 0, 0 and a lower bound
-    where they break the bounds."""
+    """[4, B] int32, if only the device knows them: kv_len, stable, first, and whether they keep
+    the bounds: 1, or all are 0."""
 
     @property
     def live(self) -> list[int]:
@@ -72,12 +72,13 @@ def rows_of(cache: TieredCache, width: int, queries: int, given: Given) -> Rows:
         if lanes[row] >= 0 and not 1 <= live <= queries:
             where = f"begin, row {row}, lane {lanes[row]}"
             raise StateError(say(where, f"q_len must be 1 to {queries}", got=live))
-    if not on_device(given.kv_len):
-        return _check(cache, _exact(lanes, q_len, given), None)
-    bounds = _bounds(cache, lanes, q_len)
-    if cache.limits.debug:
+    there = on_device(given.kv_len)
+    if not there or cache.limits.debug:
+        cache.lengths.read(lanes)
+    bounds = _bounds(cache, lanes, q_len) if there else None
+    if bounds is None or cache.limits.debug:
         return _check(cache, _exact(lanes, q_len, given), bounds)
-    return replace(bounds, seen=_see(bounds, given, cache.limits.device))
+    return replace(bounds, seen=_see(cache, bounds, given))
 
 
 def _lanes(known: Lanes, values: Numbers, width: int) -> list[int]:
@@ -136,24 +137,27 @@ def _check(cache: TieredCache, rows: Rows, bounds: Rows | None) -> Rows:
 
 def _numbers(name: str, values: Numbers, width: int) -> list[int]:
     """Bring a per-row argument of begin to the host as a list of `width` ints."""
-    numbers = values.tolist() if isinstance(values, Tensor) else list(values)
+    numbers = values.tolist() if isinstance(values, Tensor) else list(values or ())
     if len(numbers) != width or not all(isinstance(number, int) for number in numbers):
         raise ShapeError(say(f"begin, {name}", f"expected {width} whole numbers", got=values))
     return [int(number) for number in numbers]
 
 
-def _see(bounds: Rows, given: Given, device: torch.device) -> Tensor:
-    """Launch what brings the lengths within their bounds; a row without is one of no tokens."""
-    host = torch.tensor([bounds.first, bounds.kv_len, bounds.q_len])
-    first, most, q_len = memory.send(host, torch.empty_like(host, device=device))
-    kv_len = _column("kv_len", given.kv_len, len(q_len), device)
+def _see(cache: TieredCache, bounds: Rows, given: Given) -> Tensor:
+    """Launch what judges the lengths by all that the device knows."""
+    device, width = cache.limits.device, len(bounds.lanes)
+    q_len = torch.tensor(bounds.q_len)
+    q_len = memory.send(q_len, torch.empty_like(q_len, device=device))
+    longest, first = cache.lengths.reach(bounds.lanes)
+    kv_len = _column("kv_len", given.kv_len, width, device)
     begin = (kv_len - q_len).clamp(min=0)
     stable = begin
     if given.stable is not None:
-        stable = _column("stable", given.stable, len(q_len), device).clamp(min=0).minimum(begin)
+        stable = _column("stable", given.stable, width, device).clamp(min=0).minimum(begin)
+    most = (longest + q_len).clamp(max=cache.limits.max_tokens)
     kept = (kv_len >= 0) & (kv_len <= most) & (begin >= first)
-    seen = [torch.where(kept, kv_len, 0), torch.where(kept, stable, 0)]
-    return torch.stack([*seen, torch.where(kept, begin, first)]).to(torch.int32)
+    seen = torch.stack([kv_len, stable, begin, torch.ones_like(begin)])
+    return torch.where(kept, seen, 0).to(torch.int32)
 
 
 def _column(name: str, values: Numbers, width: int, device: torch.device) -> Tensor:

@@ -79,15 +79,15 @@ class Stepper:
             [B] distinct lanes, -1 for a padding row.
         kv_len
             [B] tokens including this step's. A tensor on an accelerator is not read: every lane
-            grows for the most that it can be, ``q_len`` tokens behind what the lane may hold, and
-            the step may not begin before the lane's last ``stable``, or the end that its last
-            ``admit``, ``prefill``, ``truncate`` or ``fork`` left. A row that breaks these bounds
-            selects and appends nothing; with ``debug: true`` it is an error.
+            grows for the most that it can be, ``q_len`` tokens behind what it may hold. The step
+            begins at or behind the highest ``stable`` of the lane's groups, and the end that
+            ``admit`` or ``prefill`` left; a row that does not, or that leaves a gap, selects and
+            appends nothing. With ``debug: true`` that is an error.
         q_len
             [B] live queries, the last ones of each row; default Q. Read on the host.
         stable
-            [B] leading positions that can no longer change; default ``max(kv_len - q_len, 0)``.
-            Not read beside a `kv_len` that is not.
+            [B] leading positions that can no longer change; default ``max(kv_len - q_len, 0)``,
+            and no more than that. Not read beside a `kv_len` that is not.
         block_table
             [B, pages] int32, -1 unmapped: an engine's own, with :class:`~tierkv.External` only.
 
@@ -129,7 +129,7 @@ class Stepper:
             [rows.lanes, rows.q_len, rows.kv_len, rows.stable], dtype=torch.int32
         )
         if rows.seen is not None:
-            kv_len, stable, _ = rows.seen
+            kv_len, stable, *_ = rows.seen
         memory.send(lanes, batch.lanes)
         memory.send(q_len, batch.q_len)
         memory.send(kv_len, batch.kv_len)
@@ -157,7 +157,8 @@ def _backing_rows(
     position = kv_len[:, None] - batch.queries + query
     live = (lanes[:, None] >= 0) & (position >= 0) & (query >= batch.queries - q_len[:, None])
     at = position.clamp(min=0)
-    page = table.gather(1, (at // batch.page).long())
+    number = (at // batch.page).clamp(max=table.shape[1] - 1)  # padding may say anything
+    page = table.gather(1, number.long())
     return torch.where(live & (page >= 0), page * batch.page + at % batch.page, -1)
 
 

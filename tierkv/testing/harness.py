@@ -148,10 +148,13 @@ class Harness(Ledger):
 
     def unread(self, rows: Sequence[Row]) -> bool:
         """Say whether the lengths of a batch go to an accelerator, for the cache not to read."""
+        if self.told or not on_device(self.positions([])) or self._bytes.random() < 0.5:
+            return False
+        stable = {known.lane: max(known.stable) for known in self.requests.values()}
         start = self.cache.lengths.start
-        bounded = all(row.first >= start(row.lane) for row in rows if row.lane >= 0)
-        there = bounded and not self.told and on_device(self.positions([]))
-        return there and self._bytes.random() < 0.5
+        return all(
+            row.first >= max(start(row.lane), stable[row.lane]) for row in rows if row.lane >= 0
+        )
 
     def block_table(self, rows: Sequence[Row]) -> Tensor | None:
         """Give a batch's block table if pages are an engine's own."""

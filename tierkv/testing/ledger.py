@@ -75,7 +75,7 @@ class Ledger:
 
     def _check_length(self, name: Hashable, request: Request) -> None:
         lengths = self.cache.lengths
-        if lengths.unread(request.lane):  # asking would read them, and go on as if they never were
+        if request.lane in lengths.unread:
             least, most = lengths.start(request.lane), lengths.longest(request.lane)
             wrong = f"{name!r} would be {least} to {most} long, not {request}"
             assert least <= max(request.length) <= most, wrong

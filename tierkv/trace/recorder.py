@@ -46,7 +46,7 @@ class Recorder:
     Use it as a context manager. After a step its selections are copied into a buffer that was
     allocated beforehand; a thread empties it into the file. A step that finds the buffer full is
     counted in :attr:`dropped` and left out; the cache never waits. Steps that raised are not
-    recorded.
+    recorded. Capture no graph meanwhile: the thread waits for events.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class Recorder:
         given, live = np.array(record.rows.lanes), record.rows.live
         kv_len, stable = record.rows.kv_len, record.rows.stable
         if record.rows.seen is not None:
-            kv_len, stable, _ = record.rows.seen.tolist()
+            kv_len, stable, *_ = record.rows.seen.tolist()
         columns = zip(ROWS, (kv_len, record.rows.q_len, stable, record.request), strict=True)
         for name, values in columns:
             rows[name][0, given[live]] = np.array(values)[live]

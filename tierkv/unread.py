@@ -1,0 +1,96 @@
+"""Lengths that only the device knows."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tierkv.limits import Limits
+from tierkv.rows import Rows
+from tierkv.tiers import memory
+
+Numbers = npt.NDArray[np.int64]
+
+
+class Unread:
+    """Length and ``stable`` of lanes and groups, kept on the device until somebody asks."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._device = limits.device
+        shape = (2, limits.lanes, len(limits.spec.groups))
+        self._there = torch.zeros(shape, dtype=torch.int32, device=limits.device)
+        self._groups: dict[int, set[int]] = {}
+        """Lane -> groups of which the host's numbers are bounds."""
+
+    def __contains__(self, lane: int) -> bool:
+        return bool(self._groups.get(lane))
+
+    def drop(self, lane: int, groups: Iterable[int]) -> None:
+        """The host knows these groups of a lane now."""
+        self._groups.get(lane, set()).difference_update(groups)
+
+    def take(self, lanes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+        """Read some lanes, which waits for the device: lane, group, length and ``stable``."""
+        lanes = [lane for lane in lanes if lane in self]
+        if lanes:
+            known = self._there[:, torch.tensor(lanes, device=self._device)].tolist()
+            for lane, length, stable in zip(lanes, *known, strict=True):
+                for group in self._groups.pop(lane):
+                    yield lane, group, length[group], stable[group]
+
+    def reach(self, lanes: Sequence[int], told: Numbers, start: Numbers) -> tuple[Tensor, Tensor]:
+        """Give longest layer and earliest beginning of lanes, [B] each, on the device.
+
+        Parameters
+        ----------
+        told
+            [B, groups] longest layer as the host knows it; -1 is padding.
+        start
+            [B] likewise, where the next step may begin.
+        """
+        noted = self._noted(lanes, range(told.shape[1]))
+        lane, noted_here, told_here, start_here = self._send(
+            np.maximum(lanes, 0), noted, np.where(noted, 0, told), start
+        )
+        length, stable = torch.where(noted_here > 0, self._there[:, lane], 0)
+        return length.maximum(told_here).amax(1), stable.amax(1).maximum(start_here)
+
+    def _noted(self, lanes: Sequence[int], groups: Sequence[int]) -> Numbers:
+        noted = [[group in self._groups.get(lane, ()) for group in groups] for lane in lanes]
+        return np.array(noted, np.int64)
+
+    def note(self, rows: Rows, groups: Sequence[int], told: Numbers, whole: bool) -> None:
+        """Keep what a step that has ended leaves in `groups`, without a wait.
+
+        Parameters
+        ----------
+        told
+            [2, n, groups] what the host knows of length and ``stable`` of the n rows that are not
+            padding: right where nothing was noted before.
+        whole
+            Whether the step ended well.
+        """
+        assert rows.seen is not None
+        lanes = [rows.lanes[row] for row in rows.live]
+        noted = self._noted(lanes, groups)
+        row, lane, group, old, told_here = self._send(rows.live, lanes, groups, noted, told)
+        at = lane[:, None], group
+        before = torch.where(old > 0, self._there[:, *at], told_here)
+        kv_len, stable, first, right = rows.seen.index_select(1, row)[..., None]
+        after = before.clone()
+        after[0] = kv_len if whole else first
+        if whole:
+            after[1] = before[1].maximum(stable)
+        self._there[:, *at] = torch.where(right > 0, after, before).int()
+        for number in lanes:
+            self._groups.setdefault(number, set()).update(groups)
+
+    def _send(self, *numbers: Sequence[int] | Numbers) -> list[Tensor]:
+        """Send all in one piece."""
+        parts = [torch.from_numpy(np.asarray(part, np.int64)) for part in numbers]
+        flat = torch.cat([part.flatten() for part in parts])
+        there = memory.send(flat, torch.empty_like(flat, device=self._device))
+        pieces = there.split([part.numel() for part in parts])
+        return [piece.view(part.shape) for piece, part in zip(pieces, parts, strict=True)]
