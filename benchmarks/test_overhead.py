@@ -11,7 +11,7 @@ import torch
 import tierkv
 from tierkv import build, config
 from tierkv.ops import Ops
-from tierkv.ops.schemas import SCHEMAS
+from tierkv.ops.schemas import BEHIND_THE_STEP, SCHEMAS
 
 LAYOUT = tierkv.KVLayout(
     (tierkv.Part("nope", 512, torch.bfloat16), tierkv.Part("rope", 64, torch.bfloat16))
@@ -36,7 +36,10 @@ def noop_cache(schedule):
     settings = config.read(
         {"pool": {"slots": 64}, "installer": {"schedule": schedule}}, model=SPEC, max_tokens=16_384
     )
-    ops = Ops("noop", "tierkv_noop", start_worker=lambda: None)
+    ops = Ops(
+        "noop", "tierkv_noop", start_worker=lambda: None,
+        direct=dict.fromkeys(BEHIND_THE_STEP, lambda *_: None),
+    )  # fmt: skip
     return build.build(attrs.evolve(settings, ops=config.Choice("noop", ops, None)))
 
 

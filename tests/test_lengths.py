@@ -397,3 +397,15 @@ def test_the_model_agrees_over_drafts_and_requests(device):
             length += draw.randint(1, 4)
         assert There.reads == 0
         harness.check()
+
+
+def test_modes_may_alternate(device):
+    with torch.inference_mode():
+        cache = assemble(SHAPE)
+        lane = admit(cache, "a", 40)
+        step(cache, [lane], there(44))
+    with cache:
+        step(cache, [lane], there(46))
+        with torch.inference_mode():
+            step(cache, [lane], there(48))
+        assert cache.length("a") == 48

@@ -1,6 +1,7 @@
 """Lengths that only the device knows."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,15 @@ class Unread:
 
     def __init__(self, limits: Limits) -> None:
         self._device = limits.device
-        shape = (2, limits.lanes, len(limits.spec.groups))
-        self._there = torch.zeros(shape, dtype=torch.int32, device=limits.device)
+        self._shape = (2, limits.lanes, len(limits.spec.groups))
         self._groups: dict[int, set[int]] = {}
         """Lane -> groups of which the host's numbers are bounds."""
+
+    @cached_property
+    @torch.inference_mode(False)  # it outlives the mode it is made in
+    def _there(self) -> Tensor:
+        """[2, lanes, groups] int32 length and ``stable``; made once somebody needs it."""
+        return torch.zeros(self._shape, dtype=torch.int32, device=self._device)
 
     def __contains__(self, lane: int) -> bool:
         return bool(self._groups.get(lane))

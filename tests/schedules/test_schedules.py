@@ -9,7 +9,7 @@ import torch
 
 import tierkv
 from tierkv.errors import StateError
-from tierkv.ops import NATIVE
+from tierkv.ops import NATIVE, reference
 from tierkv.schedules import make_schedule
 from tierkv.schedules.executor_schedule import ExecutorSchedule
 from tierkv.schedules.inline_schedule import InlineSchedule
@@ -201,6 +201,20 @@ def test_a_worker_whose_thread_ends_is_named_and_replaced(busy):
     run_step(*step)
     worker.installer.drain()
     assert any(bool((policy.id_at >= 0).any()) for policy in worker.site.policies)
+
+
+@pytest.mark.skipif(NATIVE is None, reason="installed without a compiler")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_thread_takes_every_job(monkeypatch, policy):
+    """What it cannot take is done at once by the reference, and would be right, but slow."""
+    from tierkv.ops import native
+
+    for name in ("submit", "submit_install"):
+        monkeypatch.setattr(reference, name, lambda *_: pytest.fail("the thread has refused a job"))
+    cache, kernels = make(policy, "native", "worker"), native.direct()
+    schedule = cache.installer._schedule
+    schedule._submit, schedule._submit_install = kernels["submit"], kernels["submit_install"]
+    drive(cache, seed=3, steps=3)
 
 
 def test_one_cpu_makes_it_inline_and_says_so(monkeypatch, caplog):

@@ -36,7 +36,9 @@ def _native() -> Ops | None:
         return None
     native = import_module("tierkv.ops.native")
     native.register(LIBRARIES["tierkv"])
-    return Ops("native", "tierkv", native.reserve_threads, native.start_worker, ("cpu",))
+    return Ops(
+        "native", "tierkv", native.reserve_threads, native.start_worker, ("cpu",), native.direct()
+    )
 
 
 NATIVE = _native()

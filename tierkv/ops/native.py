@@ -12,7 +12,7 @@ import torch
 
 from tierkv import _native
 from tierkv.ops import reference
-from tierkv.ops.schemas import SCHEMAS
+from tierkv.ops.schemas import BEHIND_THE_STEP, SCHEMAS
 
 WITHOUT_KERNEL = {"place_arc"}
 """Operators for study, which the reference alone has."""
@@ -24,6 +24,13 @@ def register(library: torch.library.Library) -> None:
     """Let CPU tensors take the native kernels in `library`."""
     for name in SCHEMAS.keys() - WITHOUT_KERNEL:
         library.impl(name, _kernel(getattr(_native, name), getattr(reference, name)), "CPU")
+
+
+def direct() -> dict[str, Callable[..., None]]:
+    """Give kernels to be called past the dispatcher, which costs more than they do."""
+    return {
+        name: _kernel(getattr(_native, name), getattr(reference, name)) for name in BEHIND_THE_STEP
+    }
 
 
 def reserve_threads() -> None:

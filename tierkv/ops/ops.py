@@ -59,6 +59,7 @@ class Ops:
         prepare: Callable[[], None] = lambda: None,
         start_worker: Callable[[], None] | None = None,
         devices: tuple[str, ...] = (),
+        direct: Mapping[str, Operator] | None = None,
     ) -> None:
         self.name = name
         self.prepare = prepare
@@ -66,9 +67,10 @@ class Ops:
         self.start_worker = start_worker
         """Starts the thread behind ``submit``; None if there is none and it runs at once."""
         self.devices = devices or type(self).devices
-        packets = getattr(torch.ops, namespace)
+        packets, direct = getattr(torch.ops, namespace), direct or {}
         for operator in SCHEMAS:
-            setattr(self, operator, getattr(packets, operator).default)
+            packet = getattr(packets, operator)
+            setattr(self, operator, direct.get(operator) or packet.default)
 
     def place(self, policy: str) -> Operator:
         """Give the placement operator of a built-in policy."""

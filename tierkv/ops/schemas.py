@@ -75,3 +75,7 @@ SCHEMAS = {
     # for the last job of a buffer and of a group, -1 is none; for every job if both are -1
     "wait": "(Tensor(a!) tickets, int buffer, int group) -> ()",
 }
+
+BEHIND_THE_STEP = ("submit", "submit_install", "wait")
+"""Operators of background work. No compiled graph holds them, so a backend may have them called
+past the dispatcher."""

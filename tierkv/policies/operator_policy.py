@@ -21,7 +21,7 @@ class OperatorPolicy(TablePolicy):
     ) -> None:
         super().__init__(options, limits, group, ops, counters)
         self._place = ops.place(self.operator)
-        self.arguments = self.operator_arguments(options)
+        self.arguments = list(self.operator_arguments(options))
         """The operator's numbers that stand between plan and tables."""
 
     @classmethod
