@@ -28,6 +28,7 @@ def take_over(step: Step, captured: Step) -> None:
         for layer in layers:  # what it used again must still hold
             if captured.selected[layer] and layer not in captured.served:
                 frozen.again(step, layer)
+    step.touched += numbers
     for number in numbers:
         step.plans[number] = captured.plans[number]
         for layer in groups[number].layers:

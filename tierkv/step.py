@@ -40,20 +40,14 @@ class Step:
         spec = self.cache.limits.spec
         self.missing = [{part.name for part in layout.parts} for layout in spec.layouts]
         """Parts of each layer that were not appended yet."""
+        self.touched: list[int] = []
+        """The groups of which a layer was appended to."""
         self.selected = [False] * len(spec.layouts)
         self.served: dict[int, Selection] = {}
         """Layer -> what was selected, in order."""
         self.plans: list[Plan | None] = [None] * len(spec.groups)
         """Of each group, once its owner has selected."""
         self._placements: list[Placement | None] = [None] * len(spec.groups)
-
-    @property
-    def touched(self) -> list[int]:
-        """The groups of which a layer was appended to."""
-        spec = self.cache.limits.spec
-        parts = [len(layout.parts) for layout in spec.layouts]
-        begun = {layer for layer, left in enumerate(self.missing) if len(left) < parts[layer]}
-        return [n for n, group in enumerate(spec.groups) if not begun.isdisjoint(group.layers)]
 
     def __enter__(self) -> Step:
         self.cache.lanes.open.update(lane for lane in self.rows.lanes if lane >= 0)
@@ -98,6 +92,8 @@ class Step:
             raise StateError(
                 say(where, "a part was given already", got=given, known=sorted(missing))
             )
+        if parts and group not in self.touched:
+            self.touched.append(group)
         complete = missing.isdisjoint(fresh)
         missing.difference_update(parts)  # first: from here on a failure may leave half of it
         cache.store.append(layer, parts, self.batch.rows, fresh, stepper.fresh[layer])
