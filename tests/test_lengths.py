@@ -53,7 +53,7 @@ def device(monkeypatch):
 def cache(device):
     with assemble(SHAPE) as cache:
         unread = cache.lengths.unread
-        unread._there = unread._there.as_subclass(There)
+        unread._known = unread._known.as_subclass(There)
         yield cache
 
 
@@ -135,7 +135,7 @@ def drafts_are_stable(call, *arguments):
 
 def lengths_are_never_read(call, lengths, lanes):
     for lane in lanes:
-        lengths.unread.drop(lane, [0, 1])
+        lengths.unread.drop(lane)
 
 
 def a_failed_step_counts(call, lengths, rows, groups, whole):
@@ -286,8 +286,8 @@ def test_a_page_shared_after_such_a_step_is_copied_before_the_next(cache):
 
 def test_padding_may_say_anything(cache):
     lane = admit(cache, "a", 40)
-    for kv_len in ([10_000, 44], there(10_000, 46)):
-        kept = step(cache, [-1, lane], kv_len, ids=[1])
+    for kv_len, q_len in (([2**40, 44], [2**40, 4]), (there(10_000, 46), [-1, 4])):
+        kept = step(cache, [-1, lane], kv_len, ids=[1], q_len=q_len)
         assert kept.length.tolist() == [[0] * 4, [1] * 4]
 
 
@@ -409,3 +409,26 @@ def test_modes_may_alternate(device):
         with torch.inference_mode():
             step(cache, [lane], there(48))
         assert cache.length("a") == 48
+
+
+def test_a_stable_held_back_lets_the_next_step_begin_there(cache):
+    lane = admit(cache, "a", 40)
+    step(cache, [lane], [44], stable=[10])
+    kept = step(cache, [lane], there(40), ids=[1])
+    assert kept.length.tolist() == [[1] * 4]
+
+
+def test_truncation_lets_the_next_step_begin_there(cache):
+    lane = admit(cache, "a", 40)
+    cache.truncate("a", 20)
+    kept = step(cache, [lane], there(24), ids=[1])
+    assert kept.length.tolist() == [[1] * 4]
+
+
+def test_a_fork_into_a_lane_that_was_not_read(cache):
+    lane = admit(cache, "a", 20)
+    admit(cache, "b", 30)
+    step(cache, [lane], there(24))
+    cache.release("a")
+    assert cache.fork("b", "c") == lane
+    assert cache.length("c") == 30

@@ -120,3 +120,24 @@ def test_any_page_size_serves_the_same(page):
                 ids = torch.tensor([[[0, 15, 16, 31, 32, 69]]], dtype=torch.int32)
                 kv = step.select(layer, ids if layer < 2 else None)
                 assert torch.equal(kv.records[0, 0], data[[0, 15, 16, 31, 32, 69]])
+
+
+def test_a_copy_that_failed_is_made_again(cache, monkeypatch):
+    """What the lane held alone before the fork is not taken for granted after it."""
+    lane = cache.admit("request")
+    for layer in range(3):
+        cache.prefill("request", layer, torch.zeros((20, 64), dtype=torch.uint8))
+    cache.step([lane], [24], queries=3)  # it is not entered: this only makes room
+    other = cache.fork("request", "copy")
+
+    def fail(copies):
+        raise OSError("no page can be copied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.store, "copy_pages", fail)
+        with pytest.raises(OSError, match="no page"):
+            cache.step([lane], [24], queries=3)
+    cache.step([lane], [24], queries=3)
+    mine, yours = held(cache)[lane], held(cache)[other]
+    assert mine[0] == yours[0]
+    assert mine[1] != yours[1]

@@ -41,13 +41,13 @@ class Lengths:
         """Say that every layer of a lane holds `length` tokens, all of which may change."""
         self.tiered[lane] = self.device[lane] = self._start[lane] = length
         self.stable[lane] = 0
-        self.unread.drop(lane, range(len(self._spans)))
+        self.unread.drop(lane)
 
     def copy(self, lane: int, other: int) -> None:
         """Say that lane `other` holds what `lane` does."""
         for numbers in (self.tiered, self.device, self.stable, self._start):
             numbers[other] = numbers[lane]
-        self.unread.drop(other, range(len(self._spans)))
+        self.unread.drop(other)
 
     def read(self, lanes: Sequence[int]) -> None:
         """Bring to the host what only the device knows of some lanes, which waits for it."""
@@ -57,8 +57,8 @@ class Lengths:
 
     def written(self, lane: int) -> int:
         """Tokens written in every layer, device parts too."""
-        written = int(self.tiered[lane].min())
-        return min(written, *map(int, self.device[lane, self._has_device]), written)
+        device = self.device[lane, self._has_device]
+        return int(min(self.tiered[lane].min(), device.min(initial=self._most)))
 
     def longest(self, lane: int) -> int:
         """Tokens written in the longest layer; nobody knows of an engine's."""
@@ -70,8 +70,9 @@ class Lengths:
         return max(int(self.stable[lane].max()), int(begun.min()) if len(begun) else 0)
 
     def reach(self, lanes: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Give the most that :meth:`longest` and :meth:`start` could say, [B] each, as the device
-        knows it; -1 is padding.
+        """Give :meth:`longest` and :meth:`start` as the device knows them, [B] each.
+
+        Those of lane -1 mean nothing.
         """
         told = np.maximum.reduceat(self.tiered[list(lanes)], self._owners, axis=1)
         start = np.array([self.start(lane) for lane in lanes])
@@ -96,7 +97,8 @@ class Lengths:
 
     def advance(self, rows: Rows, groups: Sequence[int]) -> None:
         """Record that a step has written groups up to ``kv_len`` of its rows."""
-        self._note(rows, groups, whole=True)
+        if rows.seen is not None:
+            self._note(rows, groups, whole=True)
         live = rows.live
         lanes = [rows.lanes[row] for row in live]
         kv_len, stable = (np.array(values)[live, None] for values in (rows.kv_len, rows.stable))
@@ -111,18 +113,17 @@ class Lengths:
 
     def fail(self, rows: Rows, groups: Sequence[int]) -> None:
         """Record that a step may have changed groups from its first positions on."""
-        self._note(rows, groups, whole=False)
-        for row in rows.live if rows.seen is None else ():
+        if rows.seen is not None:
+            self._note(rows, groups, whole=False)
+            return
+        for row in rows.live:
             for group in groups:
                 self.shorten(rows.lanes[row], group, rows.first[row])
 
     def _note(self, rows: Rows, groups: Sequence[int], whole: bool) -> None:
-        """Tell who knows the lengths from now on: the host or the device."""
+        """Let the device keep what only it knows."""
         lanes = [rows.lanes[row] for row in rows.live]
-        if rows.seen is None:
-            for lane in lanes:
-                self.unread.drop(lane, groups)
-        elif lanes and groups:
+        if lanes and groups:
             lengths = self.tiered[np.ix_(lanes, [self._owners[group] for group in groups])]
             told = np.stack([lengths, self.stable[np.ix_(lanes, groups)]])
             self.unread.note(rows, groups, told, whole)

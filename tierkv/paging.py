@@ -123,7 +123,7 @@ class Paging:
         return found
 
     def _unchecked(self, lane: int, span: Span) -> int:
-        """Give the number of the first page of a span that the lane may not hold alone."""
+        """Give the number of the first page of a span that is not known to be the lane's alone."""
         shares, known = self._alone.get(lane, (-1, span))
         if shares == self._shares and known.start <= span.start < known.stop:
             return self._count(known.stop)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 Numbers = Sequence[int] | Tensor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows of a batch as ``begin`` found them, [B] each; lane -1 is padding."""
+    """Rows of a batch as ``begin`` found them, [B] each; lane -1 is padding, its numbers 0."""
 
     lanes: list[int]
     kv_len: list[int]
@@ -68,6 +68,7 @@ def rows_of(cache: TieredCache, width: int, queries: int, given: Given) -> Rows:
     """
     lanes = _lanes(cache.lanes, given.lanes, width)
     q_len = [queries] * width if given.q_len is None else _numbers("q_len", given.q_len, width)
+    q_len = _live(lanes, q_len)
     for row, live in enumerate(q_len):
         if lanes[row] >= 0 and not 1 <= live <= queries:
             where = f"begin, row {row}, lane {lanes[row]}"
@@ -96,10 +97,14 @@ def _lanes(known: Lanes, values: Numbers, width: int) -> list[int]:
 
 
 def _exact(lanes: list[int], q_len: list[int], given: Given) -> Rows:
-    kv_len = _numbers("kv_len", given.kv_len, len(lanes))
+    kv_len = _live(lanes, _numbers("kv_len", given.kv_len, len(lanes)))
     first = [max(kv - q, 0) for kv, q in zip(kv_len, q_len, strict=True)]
     stable = first if given.stable is None else _numbers("stable", given.stable, len(lanes))
-    return Rows(lanes, kv_len, q_len, stable, first)
+    return Rows(lanes, kv_len, q_len, _live(lanes, stable), first)
+
+
+def _live(lanes: list[int], numbers: list[int]) -> list[int]:
+    return [number if lane >= 0 else 0 for lane, number in zip(lanes, numbers, strict=True)]
 
 
 def _bounds(cache: TieredCache, lanes: list[int], q_len: list[int]) -> Rows:
@@ -161,8 +166,10 @@ def _see(cache: TieredCache, bounds: Rows, given: Given) -> Tensor:
 
 
 def _column(name: str, values: Numbers, width: int, device: torch.device) -> Tensor:
-    column = torch.as_tensor(values).to(device)
+    column = torch.as_tensor(values)
     if column.shape != (width,) or column.dtype not in (torch.int32, torch.int64):
         got = f"{column.dtype} {list(column.shape)}"
         raise ShapeError(say(f"begin, {name}", f"expected [{width}] int32 or int64", got=got))
-    return column
+    if column.device == device:
+        return column
+    return memory.send(column, torch.empty_like(column, device=device))

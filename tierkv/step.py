@@ -41,7 +41,7 @@ class Step:
         self.missing = [{part.name for part in layout.parts} for layout in spec.layouts]
         """Parts of each layer that were not appended yet."""
         self.touched: list[int] = []
-        """The groups of which a layer was appended to."""
+        """The groups of which a layer was appended to, in the order of their first."""
         self.selected = [False] * len(spec.layouts)
         self.served: dict[int, Selection] = {}
         """Layer -> what was selected, in order."""

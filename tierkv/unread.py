@@ -1,6 +1,6 @@
 """Lengths that only the device knows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from tierkv.limits import Limits
 from tierkv.rows import Rows
 from tierkv.tiers import memory
 
-Numbers = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.int64]
 
 
 class Unread:
@@ -26,48 +26,48 @@ class Unread:
 
     @cached_property
     @torch.inference_mode(False)  # it outlives the mode it is made in
-    def _there(self) -> Tensor:
+    def _known(self) -> Tensor:
         """[2, lanes, groups] int32 length and ``stable``; made once somebody needs it."""
         return torch.zeros(self._shape, dtype=torch.int32, device=self._device)
 
     def __contains__(self, lane: int) -> bool:
         return bool(self._groups.get(lane))
 
-    def drop(self, lane: int, groups: Iterable[int]) -> None:
-        """The host knows these groups of a lane now."""
-        self._groups.get(lane, set()).difference_update(groups)
+    def drop(self, lane: int) -> None:
+        """Forget a lane: the host knows it now."""
+        self._groups.pop(lane, None)
 
     def take(self, lanes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
         """Read some lanes, which waits for the device: lane, group, length and ``stable``."""
         lanes = [lane for lane in lanes if lane in self]
         if lanes:
-            known = self._there[:, torch.tensor(lanes, device=self._device)].tolist()
+            known = self._known[:, torch.tensor(lanes, device=self._device)].tolist()
             for lane, length, stable in zip(lanes, *known, strict=True):
                 for group in self._groups.pop(lane):
                     yield lane, group, length[group], stable[group]
 
-    def reach(self, lanes: Sequence[int], told: Numbers, start: Numbers) -> tuple[Tensor, Tensor]:
+    def reach(self, lanes: Sequence[int], told: Counts, start: Counts) -> tuple[Tensor, Tensor]:
         """Give longest layer and earliest beginning of lanes, [B] each, on the device.
 
         Parameters
         ----------
         told
-            [B, groups] longest layer as the host knows it; -1 is padding.
+            [B, groups] longest layer as the host knows it; rows of lane -1 mean nothing.
         start
             [B] likewise, where the next step may begin.
         """
         noted = self._noted(lanes, range(told.shape[1]))
-        lane, noted_here, told_here, start_here = self._send(
+        lane, noted_sent, told_sent, start_sent = self._send(
             np.maximum(lanes, 0), noted, np.where(noted, 0, told), start
         )
-        length, stable = torch.where(noted_here > 0, self._there[:, lane], 0)
-        return length.maximum(told_here).amax(1), stable.amax(1).maximum(start_here)
+        length, stable = torch.where(noted_sent > 0, self._known[:, lane], 0)
+        return length.maximum(told_sent).amax(1), stable.amax(1).maximum(start_sent)
 
-    def _noted(self, lanes: Sequence[int], groups: Sequence[int]) -> Numbers:
+    def _noted(self, lanes: Sequence[int], groups: Sequence[int]) -> Counts:
         noted = [[group in self._groups.get(lane, ()) for group in groups] for lane in lanes]
         return np.array(noted, np.int64)
 
-    def note(self, rows: Rows, groups: Sequence[int], told: Numbers, whole: bool) -> None:
+    def note(self, rows: Rows, groups: Sequence[int], told: Counts, whole: bool) -> None:
         """Keep what a step that has ended leaves in `groups`, without a wait.
 
         Parameters
@@ -81,19 +81,19 @@ class Unread:
         assert rows.seen is not None
         lanes = [rows.lanes[row] for row in rows.live]
         noted = self._noted(lanes, groups)
-        row, lane, group, old, told_here = self._send(rows.live, lanes, groups, noted, told)
+        row, lane, group, old, told_sent = self._send(rows.live, lanes, groups, noted, told)
         at = lane[:, None], group
-        before = torch.where(old > 0, self._there[:, *at], told_here)
+        before = torch.where(old > 0, self._known[:, *at], told_sent)
         kv_len, stable, first, right = rows.seen.index_select(1, row)[..., None]
         after = before.clone()
         after[0] = kv_len if whole else first
         if whole:
             after[1] = before[1].maximum(stable)
-        self._there[:, *at] = torch.where(right > 0, after, before).int()
+        self._known[:, *at] = torch.where(right > 0, after, before).int()
         for number in lanes:
             self._groups.setdefault(number, set()).update(groups)
 
-    def _send(self, *numbers: Sequence[int] | Numbers) -> list[Tensor]:
+    def _send(self, *numbers: Sequence[int] | Counts) -> list[Tensor]:
         """Send all in one piece."""
         parts = [torch.from_numpy(np.asarray(part, np.int64)) for part in numbers]
         flat = torch.cat([part.flatten() for part in parts])

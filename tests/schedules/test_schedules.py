@@ -213,6 +213,7 @@ def test_the_thread_takes_every_job(monkeypatch, policy):
         monkeypatch.setattr(reference, name, lambda *_: pytest.fail("the thread has refused a job"))
     cache, kernels = make(policy, "native", "worker"), native.direct()
     schedule = cache.installer._schedule
+    assert isinstance(schedule, WorkerSchedule)
     schedule._submit, schedule._submit_install = kernels["submit"], kernels["submit_install"]
     drive(cache, seed=3, steps=3)
 

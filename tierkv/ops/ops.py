@@ -23,6 +23,8 @@ Operator = Callable[..., None]
 class Ops:
     """The operators of one backend, as attributes named like the schemas.
 
+    `direct` names what to call in place of a registered operator.
+
     Registered is an object of this class, or, where a backend has options, a subclass: ``build``
     makes it by ``cls(options, limits)``, which raises ConfigError if it cannot work here. Nothing
     has been allocated then, and nothing may be by that call.

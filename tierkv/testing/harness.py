@@ -133,7 +133,7 @@ class Harness(Ledger):
     def begin(
         self, stepper: Stepper, rows: Sequence[Row], ids: Mapping[int, Ids] | None = None
     ) -> OpenStep:
-        """Open a step; on an accelerator every other one gets lengths that are not read."""
+        """Open a step; on an accelerator half of those that may get lengths that are not read."""
         step = stepper.begin(
             [row.lane for row in rows], *self._lengths(rows), block_table=self.block_table(rows)
         )
