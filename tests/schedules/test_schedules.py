@@ -203,6 +203,20 @@ def test_a_worker_whose_thread_ends_is_named_and_replaced(busy):
     assert any(bool((policy.id_at >= 0).any()) for policy in worker.site.policies)
 
 
+def test_a_cache_that_goes_while_another_is_compiled_waits_for_its_work(monkeypatch):
+    cache, drained = make("lru", "reference", "worker"), []
+    monkeypatch.setattr(
+        cache.installer._schedule, "drain", lambda lanes=None: drained.append(lanes)
+    )
+
+    def backend(graph, inputs):
+        cache.installer.drain()
+        return graph.forward
+
+    torch.compile(lambda x: x + 1, backend=backend)(torch.zeros(1))
+    assert drained == [None]
+
+
 @pytest.mark.skipif(NATIVE is None, reason="installed without a compiler")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_thread_takes_every_job(monkeypatch, policy):

@@ -252,7 +252,7 @@ class Beside(CopyInstaller):
 
 def test_a_compiled_graph_takes_only_what_can_be_part_of_it(simulator, monkeypatch):
     installer = beside(simulator).installer
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: True)
     assert isinstance(installer._now(), InlineSchedule)
     monkeypatch.setattr(SideStreamSchedule, "compiles", True)
     assert installer._now() is installer._schedule

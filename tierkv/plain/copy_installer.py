@@ -71,8 +71,11 @@ class CopyInstaller(Installer):
             raise
 
     def _now(self) -> Schedule:
-        """Give the schedule to use: a compiler may hand a job memory that it uses again at once."""
-        if torch.compiler.is_compiling() and not self._schedule.compiles:
+        """Give the schedule to use: a compiler may hand a job memory that it uses again at once.
+
+        A cache that is collected while another is compiled must wait for its own all the same.
+        """
+        if torch.compiler.is_dynamo_compiling() and not self._schedule.compiles:
             return self._inline
         return self._schedule
 

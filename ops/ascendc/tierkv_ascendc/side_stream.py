@@ -48,7 +48,7 @@ class GeSideStream(NpuSideStream):
         self._switch = torchair.scope.npu_stream_switch
 
     def place(self, policy: Policy, plan: Plan) -> Placement:
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_dynamo_compiling():
             return super().place(policy, plan)
         with self._switch(self.LABEL):
             return policy.place(plan)
@@ -56,7 +56,7 @@ class GeSideStream(NpuSideStream):
     def copy(
         self, placement: Placement, layer: int, rows: list[Tensor], pool: list[Tensor]
     ) -> None:
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_dynamo_compiling():
             super().copy(placement, layer, rows, pool)
             return
         plan = placement.plan
@@ -66,9 +66,9 @@ class GeSideStream(NpuSideStream):
             )
 
     def fence(self, layer: int) -> None:
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_dynamo_compiling():
             super().fence(layer)
 
     def drain(self, lanes: Sequence[int] | None = None) -> None:
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_dynamo_compiling():
             super().drain(lanes)
