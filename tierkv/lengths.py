@@ -60,24 +60,29 @@ class Lengths:
         device = self.device[lane, self._has_device]
         return int(min(self.tiered[lane].min(), device.min(initial=self._most)))
 
-    def longest(self, lane: int) -> int:
-        """Tokens written in the longest layer; nobody knows of an engine's."""
-        return self._most if self._external else int(self.tiered[lane].max())
+    def longest(self, lanes: list[int]) -> list[int]:
+        """Tokens written in the longest layer of each lane; nobody knows of an engine's."""
+        if self._external:
+            return [self._most] * len(lanes)
+        longest: list[int] = self.tiered[lanes].max(axis=1).tolist()
+        return longest
 
-    def start(self, lane: int) -> int:
-        """Position that a step whose lengths the host does not know begins at, or behind."""
-        begun = self._start[lane][self.tiered[lane, self._owners] > 0]
-        return max(int(self.stable[lane].max()), int(begun.min()) if len(begun) else 0)
+    def start(self, lanes: list[int]) -> list[int]:
+        """Positions that a step whose lengths the host does not know begins at, or behind."""
+        begun = self.tiered[lanes][:, self._owners] > 0
+        ends = np.where(begun, self._start[lanes], self._most).min(axis=1)
+        start: list[int] = np.where(begun.any(axis=1), ends, 0).tolist()
+        stable = self.stable[lanes].max(axis=1).tolist()
+        return [max(pair) for pair in zip(start, stable, strict=True)]
 
-    def reach(self, lanes: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def reach(self, bounds: Rows) -> tuple[Tensor, Tensor]:
         """Give :meth:`longest` and :meth:`start` as the device knows them, [B] each.
 
         Those of lane -1 mean nothing.
         """
-        told = np.maximum.reduceat(self.tiered[list(lanes)], self._owners, axis=1)
-        start = np.array([self.start(lane) for lane in lanes])
-        longest, start_there = self.unread.reach(lanes, told, start)
-        return longest.fill_(self._most) if self._external else longest, start_there
+        told = np.maximum.reduceat(self.tiered[bounds.lanes], self._owners, axis=1)
+        longest, start = self.unread.reach(bounds.lanes, told, bounds.first)
+        return longest.fill_(self._most) if self._external else longest, start
 
     def touchable(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Say which groups a step may touch: [groups].

@@ -162,7 +162,7 @@ def truncate(cache: TieredCache, request: Hashable, length: int) -> None:
     """Shorten every layer."""
     lane = lane_of(cache, "truncate", request)
     _settle_lane(cache, lane, length)
-    written = cache.lengths.longest(lane)
+    written = cache.lengths.longest([lane])[0]
     if not 0 <= length <= written:
         raise StateError(say(f"truncate {request!r}", f"length must be 0 to {written}", got=length))
     cache.installer.drain([lane])

@@ -109,11 +109,10 @@ def _live(lanes: list[int], numbers: list[int]) -> list[int]:
 
 def _bounds(cache: TieredCache, lanes: list[int], q_len: list[int]) -> Rows:
     """Bound what only the device knows: a step begins where a lane ends or before."""
-    most = cache.limits.max_tokens
-    longest = [cache.lengths.longest(lane) if lane >= 0 else 0 for lane in lanes]
+    most, longest = cache.limits.max_tokens, cache.lengths.longest(lanes)
     kv_len = [min(length + q, most) for length, q in zip(longest, q_len, strict=True)]
-    first = [cache.lengths.start(lane) if lane >= 0 else 0 for lane in lanes]
-    return Rows(lanes, kv_len, q_len, [-1] * len(lanes), first)
+    first = _live(lanes, cache.lengths.start(lanes))
+    return Rows(lanes, _live(lanes, kv_len), q_len, [-1] * len(lanes), first)
 
 
 def _check(cache: TieredCache, rows: Rows, bounds: Rows | None) -> Rows:
@@ -153,7 +152,7 @@ def _see(cache: TieredCache, bounds: Rows, given: Given) -> Tensor:
     device, width = cache.limits.device, len(bounds.lanes)
     q_len = torch.tensor(bounds.q_len)
     q_len = memory.send(q_len, torch.empty_like(q_len, device=device))
-    longest, first = cache.lengths.reach(bounds.lanes)
+    longest, first = cache.lengths.reach(bounds)
     kv_len = _column("kv_len", given.kv_len, width, device)
     begin = (kv_len - q_len).clamp(min=0)
     stable = begin

@@ -81,8 +81,8 @@ class Stepper:
             [B] tokens including this step's. A tensor on an accelerator is not read: every lane
             grows for the most that it can be, ``q_len`` tokens behind what it may hold. The step
             begins at or behind the highest ``stable`` of the lane's groups, and the end that
-            ``admit`` or ``prefill`` left; a row that does not, or that leaves a gap, selects and
-            appends nothing. With ``debug: true`` that is an error.
+            ``admit`` or ``prefill`` left; a row that does not, or that leaves a gap behind the
+            longest layer, selects and appends nothing. With ``debug: true`` that is an error.
         q_len
             [B] live queries, the last ones of each row; default Q. Read on the host.
         stable

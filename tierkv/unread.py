@@ -21,8 +21,8 @@ class Unread:
     def __init__(self, limits: Limits) -> None:
         self._device = limits.device
         self._shape = (2, limits.lanes, len(limits.spec.groups))
-        self._groups: dict[int, set[int]] = {}
-        """Lane -> groups of which the host's numbers are bounds."""
+        self._noted = np.zeros(self._shape[1:], np.bool_)
+        """[lanes, groups] whether the host's numbers are bounds."""
 
     @cached_property
     @torch.inference_mode(False)  # it outlives the mode it is made in
@@ -31,22 +31,24 @@ class Unread:
         return torch.zeros(self._shape, dtype=torch.int32, device=self._device)
 
     def __contains__(self, lane: int) -> bool:
-        return bool(self._groups.get(lane))
+        return bool(self._noted[lane].any())
 
     def drop(self, lane: int) -> None:
         """Forget a lane: the host knows it now."""
-        self._groups.pop(lane, None)
+        self._noted[lane] = False
 
     def take(self, lanes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
         """Read some lanes, which waits for the device: lane, group, length and ``stable``."""
         lanes = [lane for lane in lanes if lane in self]
-        if lanes:
-            known = self._known[:, torch.tensor(lanes, device=self._device)].tolist()
-            for lane, length, stable in zip(lanes, *known, strict=True):
-                for group in self._groups.pop(lane):
-                    yield lane, group, length[group], stable[group]
+        if not lanes:
+            return
+        known = self._known[:, torch.tensor(lanes, device=self._device)].cpu().numpy()
+        for row, lane in enumerate(lanes):
+            for group in np.flatnonzero(self._noted[lane]).tolist():
+                yield lane, group, *known[:, row, group].tolist()
+            self.drop(lane)
 
-    def reach(self, lanes: Sequence[int], told: Counts, start: Counts) -> tuple[Tensor, Tensor]:
+    def reach(self, lanes: list[int], told: Counts, start: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Give longest layer and earliest beginning of lanes, [B] each, on the device.
 
         Parameters
@@ -56,16 +58,12 @@ class Unread:
         start
             [B] likewise, where the next step may begin.
         """
-        noted = self._noted(lanes, range(told.shape[1]))
+        noted = self._noted[lanes]
         lane, noted_sent, told_sent, start_sent = self._send(
             np.maximum(lanes, 0), noted, np.where(noted, 0, told), start
         )
         length, stable = torch.where(noted_sent > 0, self._known[:, lane], 0)
         return length.maximum(told_sent).amax(1), stable.amax(1).maximum(start_sent)
-
-    def _noted(self, lanes: Sequence[int], groups: Sequence[int]) -> Counts:
-        noted = [[group in self._groups.get(lane, ()) for group in groups] for lane in lanes]
-        return np.array(noted, np.int64)
 
     def note(self, rows: Rows, groups: Sequence[int], told: Counts, whole: bool) -> None:
         """Keep what a step that has ended leaves in `groups`, without a wait.
@@ -80,7 +78,8 @@ class Unread:
         """
         assert rows.seen is not None
         lanes = [rows.lanes[row] for row in rows.live]
-        noted = self._noted(lanes, groups)
+        place = np.ix_(lanes, groups)
+        noted = self._noted[place]
         row, lane, group, old, told_sent = self._send(rows.live, lanes, groups, noted, told)
         at = lane[:, None], group
         before = torch.where(old > 0, self._known[:, *at], told_sent)
@@ -90,10 +89,9 @@ class Unread:
         if whole:
             after[1] = before[1].maximum(stable)
         self._known[:, *at] = torch.where(right > 0, after, before).int()
-        for number in lanes:
-            self._groups.setdefault(number, set()).update(groups)
+        self._noted[place] = True
 
-    def _send(self, *numbers: Sequence[int] | Counts) -> list[Tensor]:
+    def _send(self, *numbers: npt.ArrayLike) -> list[Tensor]:
         """Send all in one piece."""
         parts = [torch.from_numpy(np.asarray(part, np.int64)) for part in numbers]
         flat = torch.cat([part.flatten() for part in parts])

@@ -151,9 +151,11 @@ class Harness(Ledger):
         if self.told or not on_device(self.positions([])) or self._bytes.random() < 0.5:
             return False
         stable = {known.lane: max(known.stable) for known in self.requests.values()}
-        start = self.cache.lengths.start
+        start = self.cache.lengths.start([row.lane for row in rows])
         return all(
-            row.first >= max(start(row.lane), stable[row.lane]) for row in rows if row.lane >= 0
+            row.first >= max(least, stable[row.lane])
+            for row, least in zip(rows, start, strict=True)
+            if row.lane >= 0
         )
 
     def block_table(self, rows: Sequence[Row]) -> Tensor | None:

@@ -76,7 +76,7 @@ class Ledger:
     def _check_length(self, name: Hashable, request: Request) -> None:
         lengths = self.cache.lengths
         if request.lane in lengths.unread:
-            least, most = lengths.start(request.lane), lengths.longest(request.lane)
+            least, most = lengths.start([request.lane])[0], lengths.longest([request.lane])[0]
             wrong = f"{name!r} would be {least} to {most} long, not {request}"
             assert least <= max(request.length) <= most, wrong
         else:

@@ -1,4 +1,4 @@
-"""Host memory in huge pages."""
+"""Host memory in huge pages, and small tensors on their way to a device."""
 
 import ctypes
 import functools
